@@ -11,7 +11,6 @@ mod query;
 mod routes;
 mod token;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -21,19 +20,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use http::Request;
-use http_body_util::Either;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use sluicegate_config::Bounds;
+use sluicegate_net::{
+    Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
+    IncomingRequest, TimeoutPolicy, Transport,
+};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
 use crate::telemetry::Metrics;
+use answer::AdminBody;
 use guard::Guard;
 use routes::Routes;
 
@@ -108,13 +107,22 @@ pub async fn serve(
             format!("admin.listen: {address} is not loopback, so admin.token_file is required");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let door = Arc::new(Door {
+    let service = Arc::new(AdminService {
         guard: Guard::new(address.ip(), token),
         routes: Routes::new(state),
     });
+    // Connections are not told of the end: one that was accepted may have sent its request, and
+    // has the time of the drain. The sender lives until then.
+    let (_never, ending) = watch::channel(false);
+    let server = Arc::new(HttpServer {
+        // Not those of the metrics, which count the clients of the proxy.
+        counters: Arc::default(),
+        proxy_protocol_from: Vec::new(),
+        ending,
+    });
     let mut connections = JoinSet::new();
     tokio::select! {
-        () = accept(&listener, &door, &mut connections) => {}
+        () = accept(&listener, &server, &service, &mut connections) => {}
         () = shutdown => {}
     }
     drop(listener);
@@ -126,20 +134,25 @@ pub async fn serve(
 }
 
 /// Accepts for ever.
-async fn accept(listener: &TcpListener, door: &Arc<Door>, connections: &mut JoinSet<()>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(
+    listener: &TcpListener,
+    server: &Arc<HttpServer>,
+    service: &Arc<AdminService>,
+    connections: &mut JoinSet<()>,
+) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         while connections.try_join_next().is_some() {}
-        let place = Arc::clone(&places)
+        let permit = Arc::clone(&permits)
             .acquire_owned()
             .await
             .expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let door = Arc::clone(door);
+                let (server, service) = (Arc::clone(server), Arc::clone(service));
                 connections.spawn(async move {
-                    door.serve(stream, peer).await;
-                    drop(place);
+                    serve_connection(server, service, stream, peer).await;
+                    drop(permit);
                 });
             }
             Err(error) => {
@@ -150,42 +163,83 @@ async fn accept(listener: &TcpListener, door: &Arc<Door>, connections: &mut Join
     }
 }
 
-struct Door {
+/// Checks access, then answers.
+struct AdminService {
     guard: Guard,
     routes: Routes,
 }
 
-impl Door {
-    async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let streams = Arc::new(AtomicBool::new(false));
-        let service = service_fn(|request: Request<Incoming>| {
-            let (door, streams) = (Arc::clone(&self), Arc::clone(&streams));
-            async move {
-                let answer =
-                    match door
-                        .guard
-                        .check(request.method(), request.uri(), request.headers())
-                    {
-                        Ok(()) => door.routes.answer(request, peer).await,
-                        Err(refusal) => refusal.answer(),
-                    };
-                streams.store(matches!(answer.body(), Either::Right(_)), Ordering::Relaxed);
-                Ok::<_, Infallible>(answer::protected(answer))
-            }
-        });
-        let connection = http1::Builder::new()
-            .keep_alive(false)
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(HEADER_BYTES_MAX)
-            .max_headers(HEADERS_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        // Clients that hang up or dawdle are their own concern.
-        let mut connection = pin!(connection);
-        if timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err()
-            && streams.load(Ordering::Relaxed)
-        {
-            let _ = timeout(STREAM_TIMEOUT, connection).await;
-        }
+/// Handler of one connection, which has one request.
+struct AdminConnection {
+    service: Arc<AdminService>,
+    /// The response is a stream of events, which may take longer than others.
+    streams: AtomicBool,
+}
+
+impl Handler for AdminConnection {
+    type Body = AdminBody;
+
+    async fn handle(
+        connection: &Arc<Connection<Self>>,
+        request: IncomingRequest,
+    ) -> HttpResponse<AdminBody> {
+        let Self { service, streams } = &*connection.handler;
+        let IncomingRequest { parts, end, body } = request;
+        let valid = end.and_then(|_| connection.check_size(&parts));
+        let checked = || {
+            service
+                .guard
+                .check(&parts.method, &parts.uri, &parts.headers)
+        };
+        let answer = match valid {
+            Err(invalid) => answer::error(invalid.status(), &invalid.to_string()),
+            Ok(()) => match checked() {
+                Ok(()) => service.routes.answer(&parts, body, connection.peer).await,
+                Err(refusal) => refusal.answer(),
+            },
+        };
+        streams.store(answer.body().is_stream(), Ordering::Relaxed);
+        let mut response = HttpResponse::from(answer::protected(answer));
+        response.closes = true;
+        response
+    }
+}
+
+/// Serves one connection to its end, or for as long as it may take.
+async fn serve_connection(
+    server: Arc<HttpServer>,
+    service: Arc<AdminService>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
+    let handler = Arc::new(AdminConnection {
+        service,
+        streams: AtomicBool::new(false),
+    });
+    let transport = Transport::Plain(stream);
+    let mut served = pin!(server.serve_http1(Arc::clone(&handler), settings(), transport, peer));
+    if timeout(CONNECTION_TIMEOUT, &mut served).await.is_err()
+        && handler.streams.load(Ordering::Relaxed)
+    {
+        let _ = timeout(STREAM_TIMEOUT, served).await;
+    }
+}
+
+fn settings() -> ConnectionSettings {
+    let timeouts = HttpTimeouts {
+        header: HEADER_TIMEOUT,
+        idle: HEADER_TIMEOUT,
+        unread: CONNECTION_TIMEOUT,
+        unread_bytes_min: 1,
+    };
+    ConnectionSettings {
+        timeouts: TimeoutPolicy::new(&timeouts),
+        bounds: Bounds {
+            header_bytes: HEADER_BYTES_MAX,
+            headers: HEADERS_MAX,
+            target_bytes: HEADER_BYTES_MAX,
+            body_bytes: None,
+        },
+        tls: None,
     }
 }

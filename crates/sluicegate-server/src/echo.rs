@@ -1,21 +1,24 @@
-//! The built-in upstream: responds with the request that it received, so that a configuration can
-//! be tried before there is a real server.
+//! The built-in upstream: returns the request that it received as text, so that a configuration can
+//! be tried before there is a service.
 
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::StatusCode;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use sluicegate_config::Bounds;
+use sluicegate_net::{
+    Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
+    IncomingRequest, TimeoutPolicy, Transport,
+};
+use tokio::sync::watch;
 
-/// Starts it on a free port of the loopback interface and returns the port. It runs on a thread of
-/// its own as long as the process lives.
+/// Starts it on a free port of the loopback, for as long as the process lives, and returns the
+/// port.
 pub(crate) fn start() -> Result<u16, String> {
     let mistake = |error: std::io::Error| format!("the built-in upstream cannot start: {error}");
     let socket = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(mistake)?;
@@ -24,49 +27,83 @@ pub(crate) fn start() -> Result<u16, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(mistake)?;
-    let serve = move || {
-        runtime.block_on(async move {
-            let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
-                return;
-            };
-            loop {
-                if let Ok((stream, _)) = socket.accept().await {
-                    tokio::spawn(
-                        http1::Builder::new()
-                            .serve_connection(TokioIo::new(stream), service_fn(respond)),
-                    );
-                }
-            }
-        });
-    };
+        .map_err(words)?;
     thread::Builder::new()
         .name("echo".to_owned())
-        .spawn(serve)
-        .map_err(mistake)?;
+        .spawn(move || runtime.block_on(serve(socket)))
+        .map_err(words)?;
     Ok(port)
 }
 
-/// Responds with the request line, the headers and the length of the body.
-async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (parts, mut body) = request.into_parts();
-    let mut text = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
-    for (name, value) in &parts.headers {
-        let _ = writeln!(
-            text,
-            "{name}: {}",
-            String::from_utf8_lossy(value.as_bytes())
-        );
+async fn serve(socket: TcpListener) {
+    let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+        return;
+    };
+    // It ends with the process, without a word to its connections.
+    let (_never, ending) = watch::channel(false);
+    let server = Arc::new(HttpServer {
+        counters: Arc::default(),
+        proxy_protocol_from: Vec::new(),
+        ending,
+    });
+    let (handler, settings) = (Arc::new(Echo), settings());
+    loop {
+        if let Ok((stream, peer)) = socket.accept().await {
+            let (server, handler) = (Arc::clone(&server), Arc::clone(&handler));
+            let transport = Transport::Plain(stream);
+            tokio::spawn(server.serve_http1(handler, settings.clone(), transport, peer));
+        }
     }
-    let mut length = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        length += frame.data_ref().map_or(0, Bytes::len);
+}
+
+/// Its only client is the proxy of this process, which has timeouts and bounds of its own.
+fn settings() -> ConnectionSettings {
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+    let timeouts = HttpTimeouts {
+        header: DAY,
+        idle: DAY,
+        unread: DAY,
+        unread_bytes_min: 1,
+    };
+    ConnectionSettings {
+        timeouts: TimeoutPolicy::new(&timeouts),
+        bounds: Bounds {
+            header_bytes: 512 * 1024,
+            headers: 127,
+            target_bytes: 64 * 1024,
+            body_bytes: None,
+        },
+        tls: None,
     }
-    let _ = writeln!(text, "\n{length} bytes of body");
-    let mut response = Response::new(Full::from(text));
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response
-        .headers_mut()
-        .insert(http::header::CONTENT_TYPE, content_type);
-    Ok(response)
+}
+
+struct Echo;
+
+impl Handler for Echo {
+    type Body = Full<Bytes>;
+
+    /// Writes the request's line, its headers and the length of its body.
+    async fn handle(
+        _: &Arc<Connection<Self>>,
+        request: IncomingRequest,
+    ) -> HttpResponse<Full<Bytes>> {
+        let IncomingRequest {
+            parts,
+            end,
+            mut body,
+        } = request;
+        let mut words = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
+        for (name, value) in &parts.headers {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let _ = writeln!(words, "{name}: {value}");
+        }
+        let mut length = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            length += frame.data_ref().map_or(0, Bytes::len);
+        }
+        let _ = writeln!(words, "\n{length} bytes of body");
+        let mut response = HttpResponse::plain_text(StatusCode::OK, words);
+        response.closes = end.is_err();
+        response.map(Full::new)
+    }
 }

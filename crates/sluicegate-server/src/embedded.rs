@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use sluicegate_config::Config;
+use sluicegate_net::InheritedSockets;
 
-use crate::handover::Inherited;
 use crate::reload::LoadedConfig;
 use crate::server::Server;
 
@@ -21,7 +21,7 @@ impl Embedded {
             config,
             text: String::new(),
         };
-        Server::start(loaded, None, read_again, Inherited::default())
+        Server::start(loaded, None, read_again, InheritedSockets::default())
             .map(|server| Self(Some(server)))
     }
 

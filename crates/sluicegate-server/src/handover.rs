@@ -1,53 +1,16 @@
-//! Listening sockets that pass from one process to the next, so that no connection is refused while one replaces the other.
+//! Replacing this process by another one that inherits its listening sockets.
 //!
-//! The protocol is that of socket activation: `LISTEN_FDS` says how many there are, `LISTEN_FDS_FIRST_FD` where they begin
-//! if not at 3. What is inherited is told apart by its address.
+//! The successor takes them with [`sluicegate_net::InheritedSockets`] and ends its predecessor
+//! when it is ready.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use listenfd::ListenFd;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Sockets that whoever started this process has opened for it.
-#[derive(Debug, Default)]
-pub(crate) struct Inherited(Vec<TcpListener>);
-
-impl Inherited {
-    /// Takes them; to be called once, before any thread is started.
-    pub(crate) fn from_env() -> io::Result<Self> {
-        let mut given = ListenFd::from_env();
-        let mut listeners = Vec::new();
-        for index in 0..given.len() {
-            listeners.extend(given.take_tcp_listener(index)?);
-        }
-        for listener in &listeners {
-            listener.set_nonblocking(true)?;
-        }
-        Ok(Self(listeners))
-    }
-
-    /// Those that listen on an address.
-    pub(crate) fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
-        self.0
-            .extract_if(.., |listener| {
-                listener.local_addr().is_ok_and(|own| own == address)
-            })
-            .collect()
-    }
-
-    /// Addresses of those that nobody took.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.0
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok())
-            .collect()
-    }
-}
 
 /// The variable that names the process to be replaced.
 const REPLACES: &str = "SLUICEGATE_REPLACES";

@@ -10,7 +10,6 @@ mod admission;
 mod auth;
 mod charging;
 mod configuration;
-mod cores;
 mod decision_stream;
 mod decisions;
 mod echo;

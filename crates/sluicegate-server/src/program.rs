@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Child;
 
+use sluicegate_net::InheritedSockets;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::handover::{self, Inherited};
+use crate::handover;
 use crate::reload::{ConfigReader, LoadedConfig};
 use crate::server::Server;
 use crate::{supervisor, telemetry};
@@ -55,7 +56,7 @@ impl Program {
     /// sockets are open.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
         let inherited =
-            Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
+            InheritedSockets::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
         let config = &self.loaded.config;
         telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;

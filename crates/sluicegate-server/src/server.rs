@@ -7,18 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::configuration::Configuration;
-use crate::cores::{Common, Cores};
 use crate::decisions;
 use crate::echo;
 use crate::gate::Gate;
-use crate::handover::Inherited;
 use crate::operator::Operator;
-use crate::proxy::{self, listen};
+use crate::proxy;
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
 use crate::scrape;
 use crate::store::AnyStore;
@@ -43,7 +42,7 @@ impl Server {
         loaded: LoadedConfig,
         file: Option<PathBuf>,
         read_again: ConfigReader,
-        mut inherited: Inherited,
+        mut inherited: InheritedSockets,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
         let initial = InitialConfig::with(&loaded);
@@ -182,7 +181,7 @@ fn start_cores(
     config: &Config,
     configuration: &Configuration,
     ending: &watch::Receiver<bool>,
-    inherited: &mut Inherited,
+    inherited: &mut InheritedSockets,
 ) -> Result<Cores, String> {
     /// Without a proxy, which would say.
     const DRAIN: Duration = Duration::from_secs(30);
@@ -194,15 +193,15 @@ fn start_cores(
         decisions_tls,
         ..
     } = configuration;
-    let common = Common {
-        metrics: Arc::clone(&gate.metrics),
+    let settings = CoreSettings {
+        counters: Arc::clone(gate.metrics.connection_counters()),
         ending: ending.clone(),
         drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
     };
-    let mut doors = decisions::doors(&config.decisions, gate, decisions_tls, ending)?;
+    let mut endpoints = decisions::endpoints(&config.decisions, gate, decisions_tls, ending)?;
     let proxy = proxy.zip(configuration.proxy.as_ref());
-    doors.extend(proxy.map(|(config, state)| proxy::door(config, state, ending)));
-    Cores::start(threads, doors, &common, inherited)
+    endpoints.extend(proxy.map(|(config, state)| proxy::endpoint(config, state, ending)));
+    Cores::start(threads, endpoints, &settings, inherited)
 }
 
 fn start_admin(
@@ -212,7 +211,7 @@ fn start_admin(
     operator: &Arc<Operator>,
     background: &Runtime,
     mut is_ending: watch::Receiver<bool>,
-    inherited: &mut Inherited,
+    inherited: &mut InheritedSockets,
 ) -> Result<Option<TcpListener>, String> {
     let Some(address) = config.listen else {
         return Ok(None);

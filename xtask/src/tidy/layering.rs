@@ -29,7 +29,7 @@ struct CrateLayer {
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [CrateLayer; 11] = [
+const LAYERS: [CrateLayer; 12] = [
     CrateLayer {
         name: CORE,
         may_use: &[],
@@ -42,9 +42,14 @@ const LAYERS: [CrateLayer; 11] = [
         name: "sluicegate",
         may_use: &[CORE],
     },
+    // Knows sockets and no limits: of the configuration, only sizes, timeouts and files of TLS.
+    CrateLayer {
+        name: "sluicegate-net",
+        may_use: &["sluicegate-config"],
+    },
     CrateLayer {
         name: "sluicegate-server",
-        may_use: &[CORE, "sluicegate-config", "sluicegate"],
+        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-net"],
     },
     CrateLayer {
         name: "sluicegate-sim",

@@ -2,27 +2,67 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use http_body::Frame;
-use http_body_util::{Either, Full, StreamBody};
+use http_body::{Body, Frame, SizeHint};
 use serde_json::{Value, json};
+use sluicegate_net::ResponseBody;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// An answer of the operator's door.
-pub(super) type Answer = Response<AnswerBody>;
+/// A response of the admin API.
+pub(super) type Answer = Response<AdminBody>;
 
-/// All of it at once, or events as they happen.
-pub(super) type AnswerBody = Either<Full<Bytes>, Events>;
+/// The body of a response.
+pub(super) enum AdminBody {
+    /// All of it at once; `None` once it was taken.
+    Whole(Option<Bytes>),
+    /// Events as they happen.
+    Events(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
 
-/// Lines of a stream of events.
-pub(super) type Events =
-    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>>;
+impl AdminBody {
+    /// Returns true for a body that goes on for as long as somebody reads it.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Events(_))
+    }
+}
+
+impl Body for AdminBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let part = match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take()),
+            Self::Events(events) => events.as_mut().poll_next(cx),
+        };
+        part.map(|part| part.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl ResponseBody for AdminBody {}
 
 /// Silence after which a word says that we are still there.
 const WORD_EVERY: Duration = Duration::from_secs(10);
@@ -49,7 +89,8 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: St
 
 /// The same of bytes.
 pub(super) fn with_bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Either::Left(Full::new(body)));
+    let body = Some(body).filter(|body| !body.is_empty());
+    let mut answer = Response::new(AdminBody::Whole(body));
     *answer.status_mut() = status;
     answer
         .headers_mut()
@@ -65,12 +106,11 @@ pub(super) fn events(events: mpsc::Receiver<String>) -> Answer {
             Ok(None) => return None,
             Err(_) => ": still here\n\n".to_owned(),
         };
-        Some((Ok(Frame::data(Bytes::from(text))), events))
+        Some((Bytes::from(text), events))
     };
-    let hello = stream::once(async { Ok(Frame::data(Bytes::from_static(b": welcome\n\n"))) });
-    let lines: Pin<Box<dyn Stream<Item = _> + Send>> =
-        Box::pin(hello.chain(stream::unfold(events, next)));
-    let mut answer = Response::new(Either::Right(StreamBody::new(lines)));
+    let hello = stream::once(async { Bytes::from_static(b": welcome\n\n") });
+    let lines = Box::pin(hello.chain(stream::unfold(events, next)));
+    let mut answer = Response::new(AdminBody::Events(lines));
     answer.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream"),

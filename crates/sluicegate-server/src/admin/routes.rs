@@ -1,4 +1,4 @@
-//! What is behind the door.
+//! Routes of the admin API.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, Request, StatusCode};
+use http::request::Parts;
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
+use sluicegate_net::ClientBody;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -43,8 +44,8 @@ impl Routes {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
-        let path = request.uri().path();
+    pub(super) async fn answer(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
+        let path = parts.uri.path();
         let place = self.state.operator.as_ref().and_then(|_| Place::find(path));
         let allowed = match (path, &place) {
             (HEALTH | "/readyz" | "/metrics" | "/v1/version", _) => "GET, HEAD",
@@ -55,7 +56,7 @@ impl Routes {
         };
         if !allowed
             .split(", ")
-            .any(|method| method == request.method().as_str())
+            .any(|method| method == parts.method.as_str())
         {
             let mut answer =
                 answer::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
@@ -66,22 +67,21 @@ impl Routes {
         }
         match path {
             HEALTH => answer::text(StatusCode::OK, "ok"),
-            "/readyz" => self.readiness(request.uri().query()).await,
+            "/readyz" => self.readiness(parts.uri.query()).await,
             "/metrics" => {
-                let (kind, text) = self.state.metrics.encode_for(request.headers());
+                let (kind, text) = self.state.metrics.encode_for(&parts.headers);
                 answer::with_type(StatusCode::OK, kind, text)
             }
             "/v1/version" => answer::json(StatusCode::OK, &version((self.state.version)())),
-            "/v1/reload" => self.reload(request, peer).await,
+            "/v1/reload" => self.reload(parts, body, peer).await,
             path => match page::file(path) {
                 Some(file) => file,
-                None => self.at_desk(request, peer).await,
+                None => self.at_desk(parts, body, peer).await,
             },
         }
     }
 
-    async fn at_desk(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
-        let (parts, body) = request.into_parts();
+    async fn at_desk(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
         let desk = self
             .state
             .operator
@@ -135,8 +135,7 @@ impl Routes {
         answer::json(status, &body)
     }
 
-    async fn reload(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
-        let (parts, body) = request.into_parts();
+    async fn reload(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
         let body = match read(body, RELOAD_BYTES_MAX).await {
             Ok(body) => body,
             Err(answer) => return *answer,
@@ -180,7 +179,7 @@ impl Routes {
     }
 }
 
-async fn read(body: Incoming, bytes_max: usize) -> Result<Bytes, Box<Answer>> {
+async fn read(body: ClientBody, bytes_max: usize) -> Result<Bytes, Box<Answer>> {
     match timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(read)) => Ok(read.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(answer::error(

@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use sluicegate_config::DecisionsTls;
+use sluicegate_net::{ConnectionRefusal, Endpoint, Transport, tls};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::{DecisionsState, Impatient};
-use crate::cores::Door;
-use crate::proxy::tls;
-use crate::telemetry::metrics::ConnectionRefusal;
+use super::DecisionsState;
 
 /// What a door speaks.
 pub(super) trait Protocol: Send + Sync + 'static {
@@ -22,14 +19,12 @@ pub(super) trait Protocol: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Serves a connection until it ends, is late, or the process is told to end.
-    fn serve<S>(
+    fn serve(
         &self,
         state: Arc<DecisionsState>,
-        stream: S,
+        transport: Transport,
         peer: SocketAddr,
-    ) -> impl Future<Output = ()> + Send
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    ) -> impl Future<Output = ()> + Send;
 
     /// Its part of the certificates.
     fn tls(tls: &DoorTls) -> &Arc<ServerConfig>;
@@ -46,7 +41,7 @@ impl DoorTls {
     /// Reads the files.
     pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
         let speaking = |protocols: &[&str]| {
-            tls::to_clients(
+            tls::server_config(
                 &settings.server,
                 settings.client_ca_file.as_deref(),
                 "decisions.tls",
@@ -64,14 +59,14 @@ impl DoorTls {
 /// Connections of each protocol at a time.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// A door at this address.
-pub(super) fn door<P: Protocol>(
+/// An endpoint at this address.
+pub(super) fn endpoint<P: Protocol>(
     protocol: P,
     address: SocketAddr,
     state: &Arc<DecisionsState>,
-) -> Door {
+) -> Endpoint {
     let (protocol, state) = (Arc::new(protocol), Arc::clone(state));
-    Door::new(
+    Endpoint::new(
         P::NAME,
         vec![address],
         CONNECTIONS_MAX,
@@ -103,14 +98,14 @@ async fn admit<P: Protocol>(
     let config = state.tls.load();
     let config = config.as_ref().map(|tls| Arc::clone(P::tls(tls)));
     let Some(config) = config else {
-        return protocol.serve(state, Impatient::new(stream), peer).await;
+        return protocol.serve(state, Transport::Plain(stream), peer).await;
     };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(protocol.serve(state, Impatient::new(stream), peer)).await,
-        Ok(Err(_)) => state
-            .gate
-            .metrics
-            .connection_refused(ConnectionRefusal::Tls),
+        Ok(Ok(stream)) => {
+            let transport = Transport::Tls(Box::new(stream));
+            Box::pin(protocol.serve(state, transport, peer)).await;
+        }
+        Ok(Err(_)) => state.gate.metrics.connection_refused(ConnectionRefusal::Tls),
         Err(_) => state
             .gate
             .metrics

@@ -12,7 +12,6 @@ mod openapi;
 #[cfg(test)]
 mod patience;
 mod resp;
-mod stall;
 #[cfg(test)]
 mod test_state;
 mod token;
@@ -21,15 +20,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use sluicegate_config as config;
+use sluicegate_net::Endpoint;
 use tokio::sync::watch;
 
-use crate::cores::Door;
 use crate::gate::Gate;
 
 pub(crate) use call::DecisionCall;
 pub(crate) use check::CheckAnswer;
 pub(crate) use door::DoorTls;
-pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 
 /// The keys of the addresses, by protocol.
@@ -48,13 +46,13 @@ pub(crate) struct DecisionsState {
     pub(crate) tls: Arc<ArcSwapOption<DoorTls>>,
 }
 
-/// A door for each protocol that the configuration turns on.
-pub(crate) fn doors(
+/// An endpoint for each protocol that the configuration turns on.
+pub(crate) fn endpoints(
     config: &config::Decisions,
     gate: &Arc<Gate>,
     tls: &Arc<ArcSwapOption<DoorTls>>,
     ending: &watch::Receiver<bool>,
-) -> Result<Vec<Door>, String> {
+) -> Result<Vec<Endpoint>, String> {
     if config.addresses().next().is_none() {
         return Ok(Vec::new());
     }
@@ -71,19 +69,19 @@ pub(crate) fn doors(
         ending: ending.clone(),
         tls: Arc::clone(tls),
     });
-    let mut doors = Vec::new();
-    doors.extend(
+    let mut endpoints = Vec::new();
+    endpoints.extend(
         config
             .http
-            .map(|address| door::door(http::Http, address, &state)),
+            .map(|address| door::endpoint(http::Http::new(ending), address, &state)),
     );
     if let Some(address) = config.grpc {
-        doors.push(door::door(grpc::Envoy::new()?, address, &state));
+        endpoints.push(door::endpoint(grpc::Envoy::new()?, address, &state));
     }
-    doors.extend(
+    endpoints.extend(
         config
             .resp
-            .map(|address| door::door(resp::Resp, address, &state)),
+            .map(|address| door::endpoint(resp::Resp, address, &state)),
     );
-    Ok(doors)
+    Ok(endpoints)
 }

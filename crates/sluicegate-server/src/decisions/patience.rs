@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use sluicegate_net::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::door::Protocol;
 use super::test_state::state_of;
-use super::{grpc, http};
+use super::{DecisionsState, grpc, http};
 
 const CONFIG: &str = "
 admin: off
@@ -20,12 +21,14 @@ limits:
 const AGES: Duration = Duration::from_secs(600);
 
 /// A connection to a door, and its end.
-fn connect(protocol: impl Protocol) -> (DuplexStream, JoinHandle<()>) {
+fn connect<P: Protocol>(protocol: impl FnOnce(&DecisionsState) -> P) -> (DuplexStream, JoinHandle<()>) {
     let (near, far) = duplex(64 * 1024);
     let (state, ending) = state_of(CONFIG);
+    let protocol = protocol(&state);
     let served = tokio::spawn(async move {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        protocol.serve(state, far, peer).await;
+        let transport = Transport::Other(Box::new(far));
+        protocol.serve(state, transport, peer).await;
         drop(ending);
     });
     (near, served)
@@ -38,17 +41,16 @@ async fn until_closed(mut near: DuplexStream, served: JoinHandle<()>) -> (String
     let _ = tokio::time::timeout(AGES, near.read_to_end(&mut answer))
         .await
         .expect("the door closes");
+    let took = began.elapsed();
+    drop(near);
     served.await.unwrap();
-    (
-        String::from_utf8_lossy(&answer).into_owned(),
-        began.elapsed(),
-    )
+    (String::from_utf8_lossy(&answer).into_owned(), took)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_head_does_not_come_is_given_up() {
     for said in ["", "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-"] {
-        let (mut near, served) = connect(http::Http);
+        let (mut near, served) = connect(|state| http::Http::new(&state.ending));
         near.write_all(said.as_bytes()).await.unwrap();
         let (_, took) = until_closed(near, served).await;
         assert_eq!(took.as_secs(), 60, "{said:?}");
@@ -57,7 +59,7 @@ async fn a_question_whose_head_does_not_come_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_body_does_not_come_is_answered_and_given_up() {
-    let (mut near, served) = connect(http::Http);
+    let (mut near, served) = connect(|state| http::Http::new(&state.ending));
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"limit\":";
     near.write_all(head.as_bytes()).await.unwrap();
     let (answer, took) = until_closed(near, served).await;
@@ -71,7 +73,7 @@ async fn a_question_whose_body_does_not_come_is_answered_and_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_asks_nothing_is_given_up() {
     // Settings and nothing else, which is a connection as far as HTTP/2 is concerned.
-    let (mut near, served) = connect(grpc::Envoy::new().unwrap());
+    let (mut near, served) = connect(|_| grpc::Envoy::new().unwrap());
     near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
         .await
         .unwrap();

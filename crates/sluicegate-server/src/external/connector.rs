@@ -12,12 +12,11 @@ use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use sluicegate_config::{ServiceAddress, UpstreamHttp};
+use sluicegate_net::tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
-
-use crate::proxy::tls;
 
 /// Connects to the one configured service, whatever the URL of a request says. Clones are cheap.
 #[derive(Clone)]
@@ -53,7 +52,7 @@ impl ServiceConnector {
         timeout: Duration,
     ) -> Result<Self, String> {
         let tls = if address.tls {
-            Some(tls::to_upstream(
+            Some(tls::connector(
                 &address.host,
                 http,
                 address.ca_file.as_deref(),

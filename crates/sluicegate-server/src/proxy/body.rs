@@ -1,176 +1,21 @@
-//! Bodies on their way through: of requests to servers, and of answers to clients.
+//! Bodies of responses on their way to clients.
 
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
 use super::ending::Ending;
-use super::exchange::{Broken, ExchangeBody};
-use super::http1::WireBody;
-use super::upgrade::Switched;
-use super::upload::{Pace, Upload};
 
-/// The body of a request, as the client sends it.
-pub(super) enum ClientBody {
-    None,
-    /// Over HTTP/1.
-    Wire(WireBody),
-    /// Over HTTP/2.
-    Stream(Incoming),
-}
-
-impl Body for ClientBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut *self {
-            Self::None => Poll::Ready(None),
-            Self::Wire(body) => Pin::new(body).poll_frame(cx),
-            Self::Stream(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Stream),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::None => true,
-            Self::Wire(body) => body.is_end_stream(),
-            Self::Stream(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::None => SizeHint::with_exact(0),
-            Self::Wire(body) => body.size_hint(),
-            Self::Stream(body) => body.size_hint(),
-        }
-    }
-}
-
-/// The body of a request on its way to a server: no longer than is allowed, and looked at as it comes.
-pub(super) struct RequestBody {
-    incoming: ClientBody,
-    /// How much more may come.
-    left: Option<u64>,
-    upload: Option<Arc<Upload>>,
-}
-
-impl RequestBody {
-    pub(super) fn new(incoming: ClientBody, most: Option<u64>, pace: Pace) -> Self {
-        if incoming.is_end_stream() {
-            return Self::empty();
-        }
-        let upload = match pace {
-            Pace::Steady => Some(Arc::default()),
-            Pace::Messages => None,
-        };
-        Self {
-            incoming,
-            left: most,
-            upload,
-        }
-    }
-
-    /// Without a byte.
-    pub(super) fn empty() -> Self {
-        Self {
-            incoming: ClientBody::None,
-            left: None,
-            upload: None,
-        }
-    }
-
-    /// How it comes along; `None` if there is nothing to come, or nobody looks.
-    pub(super) fn upload(&self) -> Option<Arc<Upload>> {
-        self.upload.clone()
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        if let Some(upload) = &self.upload {
-            upload.wants_more(frame.is_pending());
-        }
-        match frame {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => {
-                self.incoming = ClientBody::None;
-                Poll::Ready(None)
-            }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
-            Poll::Ready(Some(Ok(frame))) => {
-                let length = frame.data_ref().map_or(0, |data| data.remaining() as u64);
-                if let Some(upload) = &self.upload {
-                    upload.has_come(length);
-                }
-                if let Some(left) = &mut self.left {
-                    let Some(rest) = left.checked_sub(length) else {
-                        return Poll::Ready(Some(Err(BodyError::TooLarge)));
-                    };
-                    *left = rest;
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
-/// Why a request's body did not come to its end.
-#[derive(Debug)]
-pub(super) enum BodyError {
-    /// The client ended the connection.
-    Gone,
-    /// Its chunks are none.
-    Chunks(&'static str),
-    Stream(hyper::Error),
-    TooLarge,
-    /// It is not as long as was said.
-    Length,
-}
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone => f.write_str("the client went away"),
-            Self::Chunks(what) => write!(f, "the body is not in chunks: {what}"),
-            Self::Stream(error) => error.fmt(f),
-            Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
-            Self::Length => f.write_str("the body is not as long as was said"),
-        }
-    }
-}
-
-impl Error for BodyError {}
-
-/// Why an answer did not come to its end.
+/// Reason why a response did not come to its end.
 #[derive(Debug)]
 pub(super) enum AnswerError {
-    Exchange(Broken),
+    Exchange(ExchangeError),
     Stream(hyper::Error),
 }
 
@@ -185,38 +30,39 @@ impl fmt::Display for AnswerError {
 
 impl Error for AnswerError {}
 
-/// The body of an answer, and the end of its request.
+/// The body of a response. The request ends when it is dropped.
 pub(super) struct AnswerBody {
-    from: From,
+    source: BodySource,
     ending: Ending,
 }
 
-/// Where an answer comes from.
-pub(super) enum From {
-    /// Our own words.
-    Us(Option<Bytes>),
-    /// A server over HTTP/1.
+/// Source of a response's body.
+pub(super) enum BodySource {
+    /// Our own bytes, if there are any.
+    Own(Option<Bytes>),
+    /// A server that speaks HTTP/1.
     Exchange(ExchangeBody),
-    /// A server over HTTP/2.
+    /// A server that speaks HTTP/2.
     Stream(Incoming),
-    /// A server that speaks something else from here on.
-    Switched(Option<Box<Switched>>),
+    /// A server that has agreed to another protocol.
+    Switched(Option<Box<SwitchedServer>>),
 }
 
-impl From {
-    pub(super) fn us(bytes: Bytes) -> Self {
-        Self::Us(Some(bytes).filter(|bytes| !bytes.is_empty()))
+impl BodySource {
+    pub(super) fn own(bytes: Bytes) -> Self {
+        Self::Own(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
 impl AnswerBody {
-    pub(super) fn new(from: From, ending: Ending) -> Self {
-        Self { from, ending }
+    pub(super) fn new(source: BodySource, ending: Ending) -> Self {
+        Self { source, ending }
     }
+}
 
-    /// The server that speaks something else from here on.
-    pub(super) fn take_switched(&mut self) -> Option<Box<Switched>> {
-        if let From::Switched(switched) = &mut self.from {
+impl ResponseBody for AnswerBody {
+    fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
+        if let BodySource::Switched(switched) = &mut self.source {
             switched.take()
         } else {
             None
@@ -232,14 +78,14 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
-        let frame = match &mut self.from {
-            From::Us(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            From::Exchange(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange),
-            From::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
-            From::Switched(_) => Poll::Ready(None),
+        let frame = match &mut self.source {
+            BodySource::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BodySource::Exchange(body) => {
+                Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange)
+            }
+            BodySource::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
+            BodySource::Switched(_) => Poll::Ready(None),
         };
-        self.ending
-            .has_part(matches!(frame, Poll::Ready(Some(Ok(_)))));
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
@@ -247,22 +93,22 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.from {
-            From::Us(bytes) => bytes.is_none(),
-            From::Exchange(body) => body.is_end_stream(),
-            From::Stream(body) => body.is_end_stream(),
-            From::Switched(_) => true,
+        match &self.source {
+            BodySource::Own(bytes) => bytes.is_none(),
+            BodySource::Exchange(body) => body.is_end_stream(),
+            BodySource::Stream(body) => body.is_end_stream(),
+            BodySource::Switched(_) => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.from {
-            From::Us(bytes) => {
+        match &self.source {
+            BodySource::Own(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            From::Exchange(body) => body.size_hint(),
-            From::Stream(body) => body.size_hint(),
-            From::Switched(_) => SizeHint::with_exact(0),
+            BodySource::Exchange(body) => body.size_hint(),
+            BodySource::Stream(body) => body.size_hint(),
+            BodySource::Switched(_) => SizeHint::with_exact(0),
         }
     }
 }

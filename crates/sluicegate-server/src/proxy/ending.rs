@@ -1,4 +1,4 @@
-//! What is done when a request is over, however it ended: the watch, the metrics, the access log and its span are told.
+//! What is done when a request is over, however it ended: the metrics, the access log and its span are told.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,8 +21,6 @@ pub(super) struct Ending {
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) bytes_out: u64,
-    /// Whether the client is to make room for what was last read of the answer; only over HTTP/2.
-    wants_room: bool,
     /// For the access log and the span, if there is one of them.
     pub(super) story: Option<Box<Story>>,
     pub(super) is_logged: bool,
@@ -68,7 +66,6 @@ impl Story {
 impl Ending {
     /// Of a request whose header is complete.
     pub(super) fn new(caller: &Arc<Caller>, request_id: RequestId) -> Self {
-        caller.watch.begin();
         Self {
             caller: Arc::clone(caller),
             started: Instant::now(),
@@ -76,19 +73,9 @@ impl Ending {
             outcome: RequestOutcome::Refused,
             status: 0,
             bytes_out: 0,
-            wants_room: false,
             story: None,
             is_logged: false,
             span: None,
-        }
-    }
-
-    /// Some of the answer was read for the client, or there is nothing to read for the moment. Over HTTP/1 the socket tells
-    /// whether the client reads.
-    pub(super) fn has_part(&mut self, wants_room: bool) {
-        if self.caller.is_http2 && self.wants_room != wants_room {
-            self.wants_room = wants_room;
-            self.caller.watch.wants_room(wants_room);
         }
     }
 }
@@ -111,23 +98,18 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.has_part(false);
-        self.caller.watch.end();
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
-        self.caller
-            .proxy
-            .gate
-            .metrics
-            .request(self.outcome, took, trace_id.clone());
+        let gate = &self.caller.handler.gate;
+        gate.metrics.request(self.outcome, took, trace_id.clone());
         let Some(story) = &self.story else { return };
-        if let (Some(span), Some(traces)) = (&self.span, &self.caller.proxy.gate.traces) {
+        if let (Some(span), Some(traces)) = (&self.span, &gate.traces) {
             traces.end(span, self.facts(story));
         }
         if !self.is_logged {
             return;
         }
-        self.caller.proxy.gate.access_log.write(&AccessLogEntry {
+        gate.access_log.write(&AccessLogEntry {
             request_id: self.request_id.as_str(),
             trace_id: trace_id.as_deref(),
             client_ip: story.client_ip(),

@@ -11,22 +11,23 @@ use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
+use sluicegate_net::{
+    BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
+    HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
+    UploadState, http2_client,
+};
 
-use super::answer::Answer;
-use super::body::{BodyError, ClientBody, From, RequestBody};
-use super::exchange::{Broken, Exchange, ExchangeBody};
+use super::body::BodySource;
+use super::dial;
 use super::grpc;
-use super::link::Link;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::state::ProxySnapshot;
 use super::streams;
-use super::upgrade::Switched;
-use super::upload::{Inspector, Pace, Turn, Upload};
-use super::upstream::Server;
+use super::upstream::{Group, Server};
 use crate::external::ExternalLimits;
 use crate::telemetry::Metrics;
-use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
+use crate::telemetry::metrics::UpstreamFailure;
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
@@ -49,7 +50,7 @@ impl Forwarding<'_> {
 
 /// A server's answer, and which server.
 pub(super) struct Forwarded {
-    pub(super) answer: Answer<From>,
+    pub(super) answer: HttpResponse<BodySource>,
     pub(super) server: Arc<Server>,
 }
 
@@ -79,27 +80,27 @@ pub(super) enum Failure {
     TooLarge,
 }
 
-impl std::convert::From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        let words = broken.to_string();
-        match broken {
-            Broken::Unanswered(error) => Self::Unanswered(error),
-            Broken::Closed(_) => Self::Broken {
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Self {
+        let words = error.to_string();
+        match error {
+            ExchangeError::NoResponse(error) => Self::Unanswered(error),
+            ExchangeError::Closed(_) => Self::Broken {
                 reason: UpstreamFailure::Closed,
                 words,
             },
-            Broken::Protocol(_) => Self::Broken {
+            ExchangeError::Protocol(_) => Self::Broken {
                 reason: UpstreamFailure::Protocol,
                 words,
             },
-            Broken::Body(BodyError::TooLarge) => Self::TooLarge,
-            Broken::Body(_) => Self::Client,
-            Broken::TooLate => Self::TooLate,
+            ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
+            ExchangeError::Body(_) => Self::Client,
+            ExchangeError::TimedOut => Self::TooLate,
         }
     }
 }
 
-impl std::convert::From<hyper::Error> for Failure {
+impl From<hyper::Error> for Failure {
     fn from(error: hyper::Error) -> Self {
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
@@ -153,9 +154,9 @@ impl Failure {
     }
 
     /// Says no more than the caller needs to know.
-    pub(super) fn answer(&self) -> Answer<Bytes> {
+    pub(super) fn answer(&self) -> HttpResponse<Bytes> {
         let status = self.status();
-        Answer::sentence(status, status.canonical_reason().unwrap_or_default())
+        HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
     }
 }
 
@@ -183,57 +184,25 @@ impl fmt::Display for Failure {
 
 /// Sends a request to one of its servers.
 ///
-/// What is seldom needed lies in boxes: the whole way of a request is memory that each connection touches.
+/// Futures that are seldom needed lie in boxes: the future of a request is memory that each
+/// connection touches.
 pub(super) async fn forward(
     forwarding: &Forwarding<'_>,
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
-    let Forwarding {
-        caller,
-        snapshot,
-        host,
-        ..
-    } = *forwarding;
-    let told = match forwarding
-        .routing
-        .and_then(|routing| routing.backend.as_ref())
-    {
-        None => None,
-        Some(backend) => Some(
-            caller
-                .proxy
-                .backend_server(&snapshot.gate, backend)
-                .map_err(Failure::NoBackend)?,
-        ),
-    };
-    let group = match told {
-        Some(_) => None,
-        None => Some(
-            snapshot
-                .routes
-                .group(host, parts.uri.path())
-                .ok_or(Failure::NoRoute)?,
-        ),
-    };
+    let Forwarding { caller, snapshot, .. } = *forwarding;
+    let candidates = Candidates::find(forwarding, parts.uri.path())?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
-    // A call may be quiet for as long as it is used; over HTTP/1 there are none.
-    let pace = if caller.is_http2 && grpc::is_call(&parts.headers) {
-        Pace::Messages
-    } else {
-        Pace::Steady
-    };
-    let body = RequestBody::new(body, snapshot.bounds.body_bytes, pace);
+    let pace = pace_of(caller, parts);
+    let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace);
     let mut unreachable = None;
-    for server in told
-        .iter()
-        .chain(group.into_iter().flat_map(|group| group.in_turn()))
-    {
+    for server in candidates.in_turn() {
         let of_server = |answer| Forwarded {
             answer,
             server: Arc::clone(server),
         };
-        if let Some(sender) = streams::open(server) {
+        if let Some(sender) = http2_client::open_connection(server.id) {
             return Box::pin(streams::send(forwarding, server, sender, parts, body))
                 .await
                 .map(of_server);
@@ -245,33 +214,28 @@ pub(super) async fn forward(
                     .map(of_server);
             }
             let longest = Some(forwarding.request_timeout());
-            match exchange
-                .send(parts, forwarding.hop, RequestBody::empty(), longest)
-                .await
-            {
-                // The connection had been idle, and the server may have closed it at the same moment.
-                Err(Broken::Unanswered(_)) => {}
+            let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
+            match exchange.response(longest).await {
+                // The connection was idle, and the server may have closed it at the same moment.
+                Err(ExchangeError::NoResponse(_)) => {}
                 answered => {
                     return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
                 }
             }
         }
-        match Box::pin(Link::dial(server, snapshot.connect_timeout())).await {
-            Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
-                let sender = Box::pin(streams::start(link, server)).await?;
-                return Box::pin(streams::send(forwarding, server, sender, parts, body))
-                    .await
-                    .map(of_server);
-            }
-            Ok(link) => {
-                let exchange = Exchange::start(link, server.id);
-                return send(forwarding, server, exchange, parts, body)
+        match Box::pin(dial::dial(server, snapshot.connect_timeout())).await {
+            Ok(stream) => {
+                return Box::pin(send_over(stream, forwarding, server, parts, body))
                     .await
                     .map(of_server);
             }
             Err(error) => {
                 server.failed();
-                caller.proxy.gate.metrics.upstream_failed(reason_of(&error));
+                caller
+                    .handler
+                    .gate
+                    .metrics
+                    .upstream_failed(reason_of(&error));
                 unreachable = Some(error);
             }
         }
@@ -279,52 +243,119 @@ pub(super) async fn forward(
     Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
 }
 
+/// A gRPC call may be quiet for as long as it is used; over HTTP/1 there are none.
+fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
+    if caller.is_http2 && grpc::is_call(&parts.headers) {
+        UploadPace::Messages
+    } else {
+        UploadPace::Steady
+    }
+}
+
+/// Servers that a request may go to.
+enum Candidates<'a> {
+    /// The one that the limits service names.
+    Named(Arc<Server>),
+    /// Those of its route.
+    Route(&'a Group),
+}
+
+impl<'a> Candidates<'a> {
+    fn find(forwarding: &Forwarding<'a>, path: &str) -> Result<Self, Failure> {
+        let Forwarding {
+            caller,
+            snapshot,
+            host,
+            ..
+        } = *forwarding;
+        match forwarding.routing.and_then(|routing| routing.backend.as_ref()) {
+            Some(backend) => {
+                let named = caller.handler.backend_server(&snapshot.gate, backend);
+                named.map(Self::Named).map_err(Failure::NoBackend)
+            }
+            None => {
+                let group = snapshot.routes.group(host, path).ok_or(Failure::NoRoute)?;
+                Ok(Self::Route(group))
+            }
+        }
+    }
+
+    /// The servers in the order in which the request should try them.
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let (named, group) = match self {
+            Self::Named(server) => (Some(server), None),
+            Self::Route(group) => (None, Some(group)),
+        };
+        named
+            .into_iter()
+            .chain(group.into_iter().flat_map(|group| group.in_turn()))
+    }
+}
+
+/// Sends a request over a new connection, in the version of HTTP that the server speaks.
+async fn send_over(
+    stream: ServerStream,
+    forwarding: &Forwarding<'_>,
+    server: &Server,
+    parts: &mut Parts,
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, Failure> {
+    if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
+        let sender = http2_client::start(stream, server.id).await?;
+        return streams::send(forwarding, server, sender, parts, body).await;
+    }
+    let exchange = Exchange::start(stream, server.id);
+    send(forwarding, server, exchange, parts, body).await
+}
+
 async fn send(
     forwarding: &Forwarding<'_>,
     server: &Server,
     exchange: Exchange,
     parts: &mut Parts,
-    body: RequestBody,
-) -> Result<Answer<From>, Failure> {
-    let answered = match body.upload() {
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, Failure> {
+    let progress = body.progress();
+    let exchange = request(exchange, forwarding, parts, body);
+    let answered = match progress {
         None => {
             let longest = Some(forwarding.request_timeout());
-            exchange
-                .send(parts, forwarding.hop, body, longest)
-                .await
-                .map_err(Into::into)
+            exchange.response(longest).await.map_err(Into::into)
         }
-        upload => {
-            Box::pin(in_time(
-                forwarding,
-                upload,
-                exchange.send(parts, forwarding.hop, body, None),
-            ))
-            .await
-        }
+        progress => Box::pin(in_time(forwarding, progress, exchange.response(None))).await,
     };
     answer(forwarding, server, answered)
+}
+
+/// The request as the server gets it, ready to be sent.
+fn request(
+    exchange: Exchange,
+    forwarding: &Forwarding<'_>,
+    parts: &Parts,
+    body: ForwardedBody,
+) -> Exchange {
+    exchange.request(parts, body, |text| {
+        rewrite::write_lines(parts, forwarding.hop, text)
+    })
 }
 
 /// Makes what came of an exchange into the client's answer.
 fn answer(
     forwarding: &Forwarding<'_>,
     server: &Server,
-    answered: Result<Answer<ExchangeBody>, Failure>,
-) -> Result<Answer<From>, Failure> {
-    let Forwarding {
-        caller, snapshot, ..
-    } = *forwarding;
+    answered: Result<HttpResponse<ExchangeBody>, Failure>,
+) -> Result<HttpResponse<BodySource>, Failure> {
+    let Forwarding { caller, snapshot, .. } = *forwarding;
     let answer =
-        answered.inspect_err(|failure| blame(server, failure, &caller.proxy.gate.metrics))?;
+        answered.inspect_err(|failure| blame(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(answer.map(From::Exchange));
+        return Ok(answer.map(BodySource::Exchange));
     }
     let idle = snapshot.timeouts.idle.into();
     let answer = answer.map(|body| {
-        body.into_link().map(|(server, first)| Switched {
-            server,
+        body.into_stream().map(|(stream, first)| SwitchedServer {
+            stream,
             first,
             idle,
         })
@@ -333,13 +364,13 @@ fn answer(
         // Nobody asked for it.
         return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
     }
-    Ok(answer.map(|switched| From::Switched(switched.map(Box::new))))
+    Ok(answer.map(|switched| BodySource::Switched(switched.map(Box::new))))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
 pub(super) async fn in_time<T>(
     forwarding: &Forwarding<'_>,
-    upload: Option<Arc<Upload>>,
+    upload: Option<Arc<UploadProgress>>,
     answer: impl Future<Output = Result<T, impl Into<Failure>>>,
 ) -> Result<T, Failure> {
     let longest = forwarding.request_timeout();
@@ -348,22 +379,22 @@ pub(super) async fn in_time<T>(
         let answered = tokio::time::timeout(longest, answer).await;
         return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
     };
-    let mut inspector = Inspector::new(forwarding.snapshot.header_timeout());
+    let mut monitor = UploadMonitor::new(forwarding.snapshot.header_timeout());
     let mut since = Instant::now();
     loop {
         if let Ok(answered) =
-            tokio::time::timeout(inspector.pause.min(longest), answer.as_mut()).await
+            tokio::time::timeout(monitor.pause.min(longest), answer.as_mut()).await
         {
             return answered.map_err(Into::into);
         }
-        match inspector.look(&upload) {
-            Turn::Client => since = Instant::now(),
-            Turn::Server if since.elapsed() < longest => {}
-            Turn::Server => return Err(Failure::TooLate),
-            Turn::Missed => {
+        match monitor.check(&upload) {
+            UploadState::Sending => since = Instant::now(),
+            UploadState::ServersTurn if since.elapsed() < longest => {}
+            UploadState::ServersTurn => return Err(Failure::TooLate),
+            UploadState::TooSlow => {
                 forwarding
                     .caller
-                    .proxy
+                    .handler
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Slow);

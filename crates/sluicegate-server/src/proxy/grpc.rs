@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
-use sluicegate::http::ResponseFields;
-
-use super::answer::Answer;
+use sluicegate_net::HttpResponse;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -28,13 +26,15 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
 }
 
 /// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
-pub(super) fn in_words(mut answer: Answer<Bytes>) -> Answer<Bytes> {
-    if answer.lines.is_ours(&STATUS) {
+pub(super) fn in_words(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
+    if answer.lines.has_own_line(&STATUS) {
         return answer;
     }
     let status = std::mem::replace(&mut answer.status, StatusCode::OK);
     answer.body = Bytes::new();
-    answer.lines.replace_ours(&CONTENT_TYPE, "application/grpc");
+    answer
+        .lines
+        .replace_own_line(&CONTENT_TYPE, "application/grpc");
     answer.lines.append(&STATUS, |text| {
         text.extend_from_slice(code(status).to_string().as_bytes())
     });
@@ -69,8 +69,8 @@ fn code(status: StatusCode) -> u16 {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use sluicegate_net::ResponseLines;
 
-    use super::super::answer::AnswerLines;
     use super::*;
 
     #[test]
@@ -102,9 +102,10 @@ mod tests {
 
     #[test]
     fn what_speaks_grpc_already_stays() {
-        let mut lines = AnswerLines::default();
+        let mut lines = ResponseLines::default();
         lines.append(&STATUS, |text| text.push(b'8'));
-        let response = in_words(Answer::new(StatusCode::OK, lines, Bytes::new())).into_response();
+        let response =
+            in_words(HttpResponse::new(StatusCode::OK, lines, Bytes::new())).into_response();
         assert_eq!(
             (response.headers().len(), &response.headers()[STATUS]),
             (1, &HeaderValue::from_static("8"))
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn other_answers_say_what_they_mean_in_the_header() {
-        let response = in_words(Answer::sentence(StatusCode::FORBIDDEN, "no")).into_response();
+        let response =
+            in_words(HttpResponse::plain_text(StatusCode::FORBIDDEN, "no")).into_response();
         assert!(response.status() == 200 && response.body().is_empty());
         assert_eq!(
             (&response.headers()[STATUS], &response.headers()[MESSAGE]),

@@ -1,59 +1,59 @@
-//! The reverse proxy: each core has its own connections to servers.
+//! The reverse proxy: requests of clients are decided, forwarded to servers, and answered.
+//!
+//! The network engine reads requests and writes responses; `service.rs` is its handler.
 
-mod answer;
-mod bell;
 mod body;
-mod connection;
+mod dial;
 mod ending;
-mod exchange;
 mod forward;
-mod frame_guard;
 mod grpc;
-mod http1;
-mod io;
-mod link;
-pub(crate) mod listen;
-mod proxy_protocol;
 pub(crate) mod rewrite;
 mod service;
 mod state;
 mod streams;
-pub(crate) mod tls;
-mod upgrade;
-mod upload;
 pub(crate) mod upstream;
-mod validate;
-mod watch;
-mod wire;
 
 use std::sync::Arc;
 
 use sluicegate_config as config;
-use tokio::sync::watch as signal;
+use sluicegate_net::{ConnectionSettings, Endpoint, HttpServer, TimeoutPolicy};
+use tokio::sync::watch;
 
-use self::connection::Door;
-use crate::cores;
+use self::state::ProxySnapshot;
 
 pub(crate) use self::state::ProxyState;
 
 /// The key of the proxy's addresses.
 pub(crate) const NAME: &str = "proxy.listen";
 
-/// The proxy as one of the doors. `ending` becomes true when no request may begin any more.
-pub(crate) fn door(
+/// The proxy as an endpoint. `ending` becomes true when no request may begin any more.
+pub(crate) fn endpoint(
     config: &config::Proxy,
-    proxy: &Arc<ProxyState>,
-    ending: &signal::Receiver<bool>,
-) -> cores::Door {
-    let door = Arc::new(Door {
-        proxy: Arc::clone(proxy),
+    state: &Arc<ProxyState>,
+    ending: &watch::Receiver<bool>,
+) -> Endpoint {
+    let server = Arc::new(HttpServer {
+        counters: Arc::clone(state.gate.metrics.connection_counters()),
         proxy_protocol_from: config.proxy_protocol_from.clone(),
-        draining: ending.clone(),
+        ending: ending.clone(),
     });
-    cores::Door::new(
+    let handler = Arc::clone(state);
+    Endpoint::new(
         NAME,
         config.listen.clone(),
         config.max_connections,
-        move |stream, peer| connection::serve(Arc::clone(&door), stream, peer),
+        move |stream, peer| {
+            let settings = settings(&handler.snapshot());
+            Arc::clone(&server).serve(Arc::clone(&handler), settings, stream, peer)
+        },
     )
+}
+
+/// Settings of a connection that is accepted now; a reload applies to later ones.
+fn settings(snapshot: &ProxySnapshot) -> ConnectionSettings {
+    ConnectionSettings {
+        timeouts: TimeoutPolicy::new(&(&snapshot.timeouts).into()),
+        bounds: snapshot.bounds,
+        tls: snapshot.tls.clone(),
+    }
 }

@@ -1,20 +1,17 @@
 //! What changes about a request on its way to a server, and about the answer on its way back.
 
 mod forwarded;
-mod hop_by_hop;
 mod key_headers;
 mod twins;
-mod upgrade;
 
-pub use hop_by_hop::{HopByHop, droppable, has_option, options, trailers};
 pub use key_headers::key_headers;
-pub use upgrade::{Upgrade, upgrade_of};
 
 use std::net::IpAddr;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri, Version};
+use sluicegate_net::{HeaderText, UpgradeRequest, hop_by_hop};
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -31,8 +28,8 @@ pub struct Hop<'a> {
     pub scheme: &'static str,
     /// The name of this request in logs, here and behind.
     pub request_id: &'a str,
-    /// The change of protocol, if the server agrees; see [`upgrade_of`].
-    pub upgrade: Option<&'a Upgrade>,
+    /// The change of protocol, if the server agrees; see [`sluicegate_net::upgrade_of`].
+    pub upgrade: Option<&'a UpgradeRequest>,
     /// Whether a body follows, be it announced or not.
     pub has_body: bool,
     /// The headers that callers are told apart by, as [`key_headers`] lists them: they cannot be taken away, and have no twins.
@@ -114,6 +111,16 @@ pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }
     hop_by_hop::strip(response.headers_mut());
+}
+
+impl Lines for HeaderText<'_> {
+    fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.header(name, value);
+    }
+
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
+        self.header_of_parts(name, parts);
+    }
 }
 
 impl Lines for HeaderMap {

@@ -1,50 +1,57 @@
-//! One request: looked at, decided, forwarded or refused.
+//! One request: admitted, then forwarded, or refused.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap};
+use http::header::{ALLOW, CONTENT_LENGTH, HeaderMap, HeaderName};
 use http::request::Parts;
 use http_body::Body;
-use http_body_util::BodyExt;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
+use sluicegate_net::{
+    BodyEnd, ClientBody, Connection, Handler, HttpResponse as Answer, IncomingRequest,
+    InvalidRequest, ResponseLines, upgrade_of, validate,
+};
 
-use super::answer::{Answer, AnswerLines};
-use super::body::{AnswerBody, ClientBody, From};
+use super::body::{AnswerBody, BodySource};
 use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
-use super::validate::{self, BodyEnd};
-use super::watch::Watch;
-use crate::admission::{Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit};
+use crate::admission::{
+    Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit,
+};
 use crate::refusal_response::{GrpcClients, write_refusal};
 use crate::request_id::{self, RequestId};
 use crate::telemetry::TRACEPARENT;
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
-pub(super) struct Caller {
-    pub(super) proxy: Arc<ProxyState>,
-    pub(super) watch: Arc<Watch>,
-    pub(super) peer: SocketAddr,
-    pub(super) is_tls: bool,
-    pub(super) is_http2: bool,
+pub(super) type Caller = Connection<ProxyState>;
+
+impl Handler for ProxyState {
+    type Body = AnswerBody;
+
+    // No `async fn`: the request would be held twice by the future that every connection has.
+    fn handle(
+        connection: &Arc<Caller>,
+        request: IncomingRequest,
+    ) -> impl Future<Output = Answer<AnswerBody>> + Send {
+        let IncomingRequest { parts, end, body } = request;
+        answer(connection, parts, end, body)
+    }
 }
 
 /// Answers a request, whatever it is; `end` is where its body ends.
-pub(super) async fn answer(
+async fn answer(
     caller: &Arc<Caller>,
     mut parts: Parts,
-    end: Result<BodyEnd, validate::Refusal>,
+    end: Result<BodyEnd, InvalidRequest>,
     body: ClientBody,
 ) -> Answer<AnswerBody> {
-    let snapshot = Arc::clone(&caller.proxy.snapshot());
-    let gate = &caller.proxy.gate;
+    let snapshot = Arc::clone(&caller.handler.snapshot());
+    let gate = &caller.handler.gate;
     let mut ending = Ending::new(caller, RequestId::next());
     ending.is_logged = snapshot.gate.log_access;
     if let Some(traces) = &gate.traces {
@@ -67,7 +74,7 @@ pub(super) async fn answer(
         text.extend_from_slice(ending.request_id.as_bytes())
     });
     ending.status = answer.status.as_u16();
-    answer.map(|from| AnswerBody::new(from, ending))
+    answer.map(|source| AnswerBody::new(source, ending))
 }
 
 /// A request that may not go on.
@@ -82,12 +89,12 @@ async fn admit_request(
     caller: &Caller,
     snapshot: &ProxySnapshot,
     parts: &mut Parts,
-    end: Result<BodyEnd, validate::Refusal>,
+    end: Result<BodyEnd, InvalidRequest>,
     ending: &Ending,
 ) -> Result<Admitted, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
     let valid =
-        end.and_then(|end| validate::validate(parts, end, &snapshot.bounds, caller.is_http2));
+        end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
     valid.map_err(|refusal| malformed(&refusal))?;
     let client_ip = &snapshot.gate.client_ip;
     let head = RequestHead {
@@ -105,7 +112,7 @@ async fn admit_request(
         protocol: None,
         record: ending.story.as_ref().map(|story| &story.admission),
     };
-    let admitted = match admit(&caller.proxy.gate, &snapshot.gate, question).await {
+    let admitted = match admit(&caller.handler.gate, &snapshot.gate, question).await {
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refusal) => return Err(refused(snapshot, parts, &refusal)),
     };
@@ -116,13 +123,13 @@ async fn admit_request(
 }
 
 fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
-    let mut lines = AnswerLines::default();
+    let mut lines = ResponseLines::default();
     let (status, body) = write_refusal(
         refusal,
         &snapshot.gate,
         &parts.headers,
         GrpcClients::Possible,
-        &mut lines,
+        &mut LimitFields(&mut lines),
     );
     RefusedRequest {
         outcome: RequestOutcome::of_refusal(refusal.label()),
@@ -130,8 +137,8 @@ fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> Refuse
     }
 }
 
-fn malformed(refusal: &validate::Refusal) -> RefusedRequest {
-    let mut answer = Answer::sentence(refusal.status(), refusal.to_string());
+fn malformed(refusal: &InvalidRequest) -> RefusedRequest {
+    let mut answer = Answer::plain_text(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
         let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
         answer
@@ -151,36 +158,16 @@ async fn refuse(
     body: ClientBody,
     refused: RefusedRequest,
     ending: &mut Ending,
-) -> Answer<From> {
+) -> Answer<BodySource> {
     ending.outcome = refused.outcome;
     let mut answer = refused.answer;
-    answer.closes =
-        answer.closes || !body.is_end_stream() && !Box::pin(drained(headers, body)).await;
+    answer.closes = answer.closes || !body.is_end_stream() && !Box::pin(body.drain(headers)).await;
     if grpc::is_call(headers) {
         grpc::in_words(answer)
     } else {
         answer
     }
-    .map(From::us)
-}
-
-/// Whether a body came to its end soon.
-async fn drained(headers: &HeaderMap, mut body: ClientBody) -> bool {
-    const MOST: u64 = 64 * 1024;
-    const LONGEST: Duration = Duration::from_millis(100);
-    // Who waits for a word before sending the body need not send it.
-    if headers.contains_key(EXPECT) || body.size_hint().lower() > MOST {
-        return false;
-    }
-    let read = async {
-        let mut left = MOST;
-        while let Some(frame) = body.frame().await {
-            let length = frame.ok()?.data_ref().map_or(0, |data| data.len() as u64);
-            left = left.checked_sub(length)?;
-        }
-        Some(())
-    };
-    matches!(tokio::time::timeout(LONGEST, read).await, Ok(Some(())))
+    .map(BodySource::own)
 }
 
 async fn forward_it(
@@ -190,12 +177,12 @@ async fn forward_it(
     body: ClientBody,
     admitted: Admitted,
     ending: &mut Ending,
-) -> Answer<From> {
+) -> Answer<BodySource> {
     if let Some(span) = &ending.span {
         parts.headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id);
+    let (upgrade, request_id) = (upgrade_of(parts), ending.request_id);
     let hop = rewrite::Hop {
         client_ip: admitted.client_ip,
         peer: caller.peer.ip(),
@@ -231,13 +218,31 @@ async fn forward_it(
             } else {
                 answer
             }
-            .map(From::us)
+            .map(BodySource::own)
         }
     };
     if let Some(decision) = &admitted.decision {
-        snapshot.gate.headers.write(decision, &mut answer.lines);
+        let mut fields = LimitFields(&mut answer.lines);
+        snapshot.gate.headers.write(decision, &mut fields);
     }
     answer
+}
+
+/// The header lines of a response, as the limiter writes them.
+struct LimitFields<'a>(&'a mut ResponseLines);
+
+impl ResponseFields for LimitFields<'_> {
+    fn value(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.0.value(name)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.0.remove(name);
+    }
+
+    fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        self.0.append(name, value);
+    }
 }
 
 /// Whether a request has no body at all, so that it can be sent twice.

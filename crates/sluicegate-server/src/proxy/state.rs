@@ -7,9 +7,10 @@ use arc_swap::{ArcSwap, Guard};
 use http::HeaderName;
 use rustls::ServerConfig;
 use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
+use sluicegate_net::tls;
 
 use super::upstream::{Routes, Server, Servers};
-use super::{rewrite, tls};
+use super::rewrite;
 use crate::external::Backend;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
@@ -129,7 +130,7 @@ fn settings(
 ) -> Result<ProxySettings, Vec<String>> {
     let routes = servers.routes(&proxy.routes, echo);
     let tls = proxy.tls.as_ref();
-    let tls = tls.map(|files| tls::to_clients(files, None, "proxy.tls", &["h2", "http/1.1"]));
+    let tls = tls.map(|files| tls::server_config(files, None, "proxy.tls", &["h2", "http/1.1"]));
     let tls = tls.transpose().map_err(|mistake| vec![mistake]);
     match (routes, tls) {
         (Ok(routes), Ok(tls)) => Ok(ProxySettings {

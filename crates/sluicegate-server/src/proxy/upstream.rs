@@ -11,9 +11,9 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use sluicegate_config::{Route, Upstream, UpstreamHttp};
 use sluicegate_core::PathPattern;
+use sluicegate_net::tls;
 use tokio_rustls::TlsConnector;
 
-use super::tls;
 use crate::external::{Backend, BackendHttp, BackendPolicy};
 use crate::file_hash;
 
@@ -147,7 +147,7 @@ impl Servers {
                 ca_file,
             } => {
                 let tls = if *tls {
-                    Some(tls::to_upstream(host, *http, ca_file.as_deref())?)
+                    Some(tls::connector(host, *http, ca_file.as_deref())?)
                 } else {
                     None
                 };
@@ -189,7 +189,7 @@ impl Servers {
         };
         // Outside the lock: this reads files.
         let tls = if tls {
-            Some(tls::to_upstream(&host, http, None)?)
+            Some(tls::connector(&host, http, None)?)
         } else {
             None
         };

@@ -10,6 +10,7 @@
 
 mod collectors;
 mod config;
+mod connections;
 mod durations;
 mod exemplars;
 mod external;
@@ -22,10 +23,10 @@ use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
+use sluicegate_net::{ConnectionCounters, OpenConnection};
 
 use collectors::ScrapeCollector;
 use config::ConfigSeries;
@@ -35,10 +36,10 @@ use limits::LimitSeries;
 
 pub use collectors::CollectedCounts;
 pub use labels::{
-    AuthFailure, ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult,
-    RequestOutcome, UpstreamFailure,
+    AuthFailure, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
+pub use sluicegate_net::ConnectionRefusal;
 
 /// All metrics of the process. Made once at the start and shared by everything that counts.
 #[derive(Debug)]
@@ -50,9 +51,8 @@ pub struct Metrics {
     limits: LimitSeries,
     decisions: LabelPairCounters<DecisionProtocol, DecisionAnswer>,
     upstream_failures: LabelCounters<UpstreamFailure>,
-    /// Connections of clients that are open now.
-    connections: Gauge,
-    connections_refused: LabelCounters<ConnectionRefusal>,
+    /// Owned by the network engine, which adds to them; only read here.
+    connections: Arc<ConnectionCounters>,
     auth_refused: LabelCounters<AuthFailure>,
     config: ConfigSeries,
     access_log_dropped: Counter,
@@ -151,18 +151,22 @@ impl Metrics {
 
     /// Counts a connection as open until the result is dropped.
     pub fn connection(&self) -> OpenConnection {
-        self.connections.inc();
-        OpenConnection(self.connections.clone())
+        self.connections.open_connection()
     }
 
     /// The connections that are open now.
     pub(crate) fn connections(&self) -> u64 {
-        u64::try_from(self.connections.get()).unwrap_or(0)
+        self.connections.open()
+    }
+
+    /// Counters for the network engine, which adds to them itself.
+    pub(crate) fn connection_counters(&self) -> &Arc<ConnectionCounters> {
+        &self.connections
     }
 
     /// Counts a connection that we refused or ended.
     pub fn connection_refused(&self, reason: ConnectionRefusal) {
-        self.connections_refused.add(reason);
+        self.connections.refuse(reason);
     }
 
     /// Counts a credential that was invalid, or missing where one is required.
@@ -210,11 +214,10 @@ fn durations(registry: &mut Registry) -> DurationHistogram {
     durations
 }
 
-fn connections(registry: &mut Registry) -> Gauge {
-    let connections = Gauge::default();
-    let help = "Connections of clients that are open";
-    registry.register("sluicegate_connections", help, connections.clone());
-    connections
+fn connections(registry: &mut Registry) -> Arc<ConnectionCounters> {
+    let counters = Arc::<ConnectionCounters>::default();
+    connections::register(&counters, registry);
+    counters
 }
 
 fn access_log_dropped(registry: &mut Registry) -> Counter {
@@ -228,16 +231,6 @@ fn collector(registry: &mut Registry) -> Arc<ScrapeCollector> {
     let collector = Arc::<ScrapeCollector>::default();
     registry.register_collector(Box::new(Arc::clone(&collector)));
     collector
-}
-
-/// A connection that counts as open until this is dropped.
-#[derive(Debug)]
-pub struct OpenConnection(Gauge);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 #[cfg(test)]

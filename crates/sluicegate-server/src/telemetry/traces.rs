@@ -28,9 +28,9 @@ use opentelemetry_sdk::trace::{
     BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 use sluicegate_config as config;
+use sluicegate_net::tls;
 use tokio::runtime::Handle;
 
-use crate::proxy::tls;
 use crate::request_id::RequestId;
 use attributes::SpanAttributes;
 use traceparent::parse_traceparent;

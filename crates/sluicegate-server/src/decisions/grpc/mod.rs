@@ -25,6 +25,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sluicegate::{Decision, Nanos, Verdict};
+use sluicegate_net::{StallTimeout, Transport};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -113,10 +114,8 @@ impl Protocol for Envoy {
         &tls.grpc
     }
 
-    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, peer: SocketAddr)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, peer: SocketAddr) {
+        let stream = StallTimeout::new(transport);
         serve(Arc::clone(&self.0), state, stream, peer).await;
     }
 }

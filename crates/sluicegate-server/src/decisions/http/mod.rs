@@ -4,38 +4,72 @@ mod problem;
 mod reply;
 pub(super) mod routes;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Response;
+use http_body::Body;
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
+use sluicegate_config::Bounds;
+use sluicegate_net::{
+    Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
+    IncomingRequest, StallTimeout, TimeoutPolicy, Transport,
+};
+use tokio::sync::watch;
 
 use super::DecisionsState;
 use super::door::{DoorTls, Protocol};
 
 pub(super) use problem::Problem;
 
-/// An answer of this door.
+/// A response of the decision service.
 pub(super) type Reply = Response<Full<Bytes>>;
 
-/// The request line and headers; a gateway passes on all that its client sent.
+/// The request line and headers, in bytes. A gateway passes on all that its client sent.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 200;
-/// From the end of one request to the end of the next one's header.
+/// For a request's head, and for the pause before it: gateways keep their connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The door.
-pub(super) struct Http;
+/// Decisions over HTTP as a protocol of the decision service.
+pub(super) struct Http {
+    server: Arc<HttpServer>,
+    settings: ConnectionSettings,
+}
+
+impl Http {
+    /// `ending` becomes true when no request may begin any more.
+    pub(super) fn new(ending: &watch::Receiver<bool>) -> Self {
+        let timeouts = HttpTimeouts {
+            header: HEADER_TIMEOUT,
+            idle: HEADER_TIMEOUT,
+            // Responses are short: a gateway that takes nothing of one for a while is gone.
+            unread: StallTimeout::<()>::LONGEST,
+            unread_bytes_min: 1,
+        };
+        Self {
+            server: Arc::new(HttpServer {
+                // Not those of the metrics, which count the clients of the proxy.
+                counters: Arc::default(),
+                proxy_protocol_from: Vec::new(),
+                ending: ending.clone(),
+            }),
+            settings: ConnectionSettings {
+                timeouts: TimeoutPolicy::new(&timeouts),
+                bounds: Bounds {
+                    header_bytes: HEADER_BYTES_MAX,
+                    headers: HEADERS_MAX,
+                    target_bytes: HEADER_BYTES_MAX,
+                    body_bytes: None,
+                },
+                tls: None,
+            },
+        }
+    }
+}
 
 impl Protocol for Http {
     const NAME: &'static str = super::HTTP;
@@ -44,36 +78,39 @@ impl Protocol for Http {
         &tls.http
     }
 
-    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, peer: SocketAddr)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        serve(state, stream, peer).await;
+    fn serve(
+        &self,
+        state: Arc<DecisionsState>,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let (server, settings) = (Arc::clone(&self.server), self.settings.clone());
+        server.serve_http1(state, settings, transport, peer)
     }
 }
 
-async fn serve(
-    state: Arc<DecisionsState>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: SocketAddr,
-) {
-    let mut ending = state.ending.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(routes::answer(&state, peer, request).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    let told_to_end = async move { ending.wait_for(|ending| *ending).await.is_ok() };
-    // Clients that hang up or dawdle are their own concern.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = told_to_end => connection.as_mut().graceful_shutdown(),
+impl Handler for DecisionsState {
+    type Body = Full<Bytes>;
+
+    async fn handle(
+        connection: &Arc<Connection<Self>>,
+        request: IncomingRequest,
+    ) -> HttpResponse<Full<Bytes>> {
+        let IncomingRequest {
+            parts,
+            end,
+            mut body,
+        } = request;
+        if let Err(invalid) = end.and_then(|_| connection.check_size(&parts)) {
+            let problem = Problem::new(invalid.status(), invalid.to_string());
+            let mut response = HttpResponse::from(problem.reply());
+            response.closes = true;
+            return response;
+        }
+        let reply = routes::answer(&connection.handler, connection.peer, &parts, &mut body).await;
+        let mut response = HttpResponse::from(reply);
+        // A response may not need the body, but the next request comes after it.
+        response.closes = !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
+        response
     }
-    let _ = connection.await;
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::{Request, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use sluicegate::http::HeaderLines;
+use sluicegate_net::ClientBody;
 use tokio::time::timeout;
 
 use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
@@ -73,18 +73,18 @@ impl Route {
     }
 }
 
-/// Answers a request, whatever it is.
+/// Answers a request, whatever it is. The body is read as far as it is needed.
 pub(super) async fn answer(
     state: &DecisionsState,
     peer: SocketAddr,
-    request: Request<Incoming>,
+    parts: &Parts,
+    body: &mut ClientBody,
 ) -> Reply {
-    let (parts, body) = request.into_parts();
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
     let call = DecisionCall::begin(&state.gate, route.protocol(), &parts.headers, peer);
-    let reply = answer_at(state, &call, (route, rest), peer, &parts, body).await;
+    let reply = answer_at(state, &call, (route, rest), peer, parts, body).await;
     let way = DecisionTransport::Http {
         method: parts.method.as_str(),
         route: path,
@@ -100,7 +100,7 @@ async fn answer_at(
     (route, rest): (Route, &str),
     peer: SocketAddr,
     parts: &Parts,
-    body: Incoming,
+    body: &mut ClientBody,
 ) -> Reply {
     if let Err(problem) = admitted(state, route, &parts.headers) {
         call.refuse(&state.gate, DecisionAnswer::Unauthorized);
@@ -114,7 +114,7 @@ async fn answer_at(
         return reply;
     }
     if let Route::Authorize(flavour) = route {
-        // Nothing in it matters, but the next request comes after it.
+        // Drains the body so that the connection can be reused.
         let _ = read_body(body).await;
         return authorize::answer(state, call, (flavour, rest), peer, parts).await;
     }
@@ -176,7 +176,7 @@ fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result
 }
 
 /// The body of a request that asks in JSON.
-async fn json_body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem> {
+async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, Problem> {
     // Only browsers say it, for a page that has no business here.
     if headers.contains_key(header::ORIGIN) {
         return Err(Problem::new(
@@ -193,7 +193,7 @@ async fn json_body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem
     read_body(body).await
 }
 
-async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
+async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     const BYTES_MAX: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_secs(10);
     let too_large = || {

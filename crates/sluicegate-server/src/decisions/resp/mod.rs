@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
+use sluicegate_net::{StallTimeout, Transport};
 
 use super::DecisionsState;
 use super::door::{DoorTls, Protocol};
@@ -33,11 +33,10 @@ impl Protocol for Resp {
     }
 
     /// Until the client goes, says something that is no command, or the process ends.
-    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, _peer: SocketAddr)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, _peer: SocketAddr) {
         // Whatever goes wrong with one connection, its client sees it close.
-        let _ = Connection::new(state, stream).run().await;
+        let _ = Connection::new(state, StallTimeout::new(transport))
+            .run()
+            .await;
     }
 }

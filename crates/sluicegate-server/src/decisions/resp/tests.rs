@@ -161,7 +161,7 @@ async fn clients_introduce_themselves() {
         .ask("COMMAND COUNT\nCOMMAND DOCS\n", ":13\r\n*0\r\n")
         .await;
     client
-        .ask("HELLO 3\n", "%7\r\n$6\r\nserver\r\n$8\r\nsluicegate\r\n")
+        .ask("HELLO 3\n", "%7\r\n$6\r\nserver\r\n$10\r\nsluicegate\r\n")
         .await;
     let told = client
         .say("COMMAND DOCS\nCOMMAND INFO get\nHELLO 4\nHELLO 2 X\nAUTH a\nECHO\n")

@@ -1,6 +1,8 @@
 use http::Request;
 use proptest::prelude::*;
 
+use sluicegate_net::upgrade_of;
+
 use super::*;
 
 const ID: &str = "0123456789abcdef";

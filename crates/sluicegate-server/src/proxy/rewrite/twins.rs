@@ -2,7 +2,7 @@
 
 use http::header::HeaderName;
 
-use super::hop_by_hop::{is_hop_by_hop, is_protected};
+use sluicegate_net::hop_by_hop::{is_hop_by_hop, is_protected};
 
 /// Whether a header passes for one which is protected, belongs to a connection, or tells callers apart.
 pub(super) fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {

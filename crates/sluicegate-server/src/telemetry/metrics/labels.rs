@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use sluicegate_net::ConnectionRefusal;
 
 /// A label with a closed set of values.
 pub trait Label: Copy + fmt::Debug + 'static {
@@ -98,19 +99,17 @@ label! {
     Protocol = "protocol",
 }
 
-label! {
-    /// Why a connection of a client was refused or ended.
-    ConnectionRefusal, "reason":
-    /// As many as allowed are open already.
-    TooMany = "too_many",
-    /// The peer did not begin with the PROXY protocol although it must.
-    ProxyProtocol = "proxy_protocol",
-    /// The TLS handshake failed.
-    Tls = "tls",
-    /// A header, a body or the reading of a response took too long.
-    Slow = "slow",
-    /// The request was not valid HTTP, or exceeded a bound.
-    Protocol = "protocol",
+impl Label for ConnectionRefusal {
+    const NAME: &'static str = "reason";
+    const ALL: &'static [Self] = &ConnectionRefusal::ALL;
+
+    fn as_str(self) -> &'static str {
+        ConnectionRefusal::as_str(self)
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
 }
 
 label! {

@@ -1,0 +1,256 @@
+//! A client's connection as bytes: encrypted or not, with every byte recorded in its activity.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use crate::activity::{Activity, ReadKind};
+use crate::frame_guard::FrameGuard;
+
+/// A client's stream after its handshake.
+pub enum Transport {
+    /// A bare socket.
+    Plain(TcpStream),
+    /// A socket with TLS on it.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// Any other stream, such as a pipe within this process.
+    Other(Box<dyn ByteStream>),
+}
+
+/// A stream of bytes in both directions.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
+impl Transport {
+    /// Returns true when the stream is encrypted.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// The TCP socket, if there is one.
+    fn socket(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Calls `write` with whichever stream this is.
+    fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
+        match self {
+            Self::Plain(stream) => write(Pin::new(stream)),
+            Self::Tls(stream) => write(Pin::new(&mut **stream)),
+            Self::Other(stream) => write(Pin::new(&mut **stream)),
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Other(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.with(|io| io.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.with(|io| io.poll_write_vectored(cx, slices))
+    }
+
+    /// TLS copies everything into records, so nothing is gained by passing it several slices.
+    fn is_write_vectored(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|io| io.poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|io| io.poll_shutdown(cx))
+    }
+}
+
+/// A client's stream that records what is read and written in an [`Activity`].
+pub(crate) struct ClientIo {
+    /// Bytes that were read before, to be read again first.
+    first: Bytes,
+    transport: Transport,
+    activity: Arc<Activity>,
+    /// `Some` on a connection of HTTP/2.
+    guard: Option<FrameGuard>,
+}
+
+impl ClientIo {
+    /// Wraps a stream. `first` are the bytes that were read from it to find out its protocol.
+    pub(crate) fn new(
+        first: Bytes,
+        transport: Transport,
+        activity: Arc<Activity>,
+        is_http2: bool,
+    ) -> Self {
+        Self {
+            first,
+            transport,
+            activity,
+            guard: is_http2.then(FrameGuard::new),
+        }
+    }
+
+    /// Gives back bytes that were read too early. They are not recorded a second time.
+    pub(crate) fn put_back(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.first = bytes;
+        }
+    }
+
+    /// Ready when there is something to read, or the client has closed. Of a socket nothing is
+    /// taken, so no buffer is needed while it waits.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.transport.socket() {
+            Some(socket) => socket.poll_read_ready(cx),
+            None => self.poll_read_ahead(cx),
+        }
+    }
+
+    /// Reads a little and puts it back: other streams cannot be asked without reading.
+    fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut bytes = [0; 256];
+        let mut buf = ReadBuf::new(&mut bytes);
+        ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+        self.record(buf.filled())?;
+        self.put_back(Bytes::copy_from_slice(buf.filled()));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Records bytes that came; fails when they are a flood of HTTP/2 frames.
+    fn record(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let counted = self.count_frames(bytes);
+        let is_whole = self
+            .guard
+            .as_ref()
+            .is_some_and(|guard| !guard.is_mid_frame());
+        let kind = if is_whole {
+            ReadKind::WholeFrames
+        } else {
+            ReadKind::Partial
+        };
+        self.activity.record_read(bytes.len(), kind);
+        counted
+    }
+
+    /// Passes bytes to the guard of HTTP/2.
+    fn count_frames(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(guard) = &mut self.guard else {
+            return Ok(());
+        };
+        guard
+            .record(bytes, self.activity.bytes_written())
+            .map_err(|flood| {
+                self.activity.record_flood();
+                io::Error::other(flood)
+            })
+    }
+
+    /// Records the result of a write. `Pending` means that the client's buffers are full.
+    fn record_write(&self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &wrote {
+            Poll::Ready(Ok(bytes)) => self.activity.record_write(*bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.activity.record_blocked_write(),
+        }
+        wrote
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let length = self.first.len().min(buf.remaining());
+            let first = self.first.split_to(length);
+            buf.put_slice(&first);
+            return Poll::Ready(self.count_frames(&first));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.transport).poll_read(cx, buf))?;
+        Poll::Ready(self.record(&buf.filled()[before..]))
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.transport).poll_write(cx, bytes);
+        self.record_write(wrote)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.transport).poll_write_vectored(cx, slices);
+        self.record_write(wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_shutdown(cx)
+    }
+}
+
+impl Drop for ClientIo {
+    /// Resets the connection of a client that does not read: the system would keep the unread
+    /// bytes, and offer them to the client again and again.
+    fn drop(&mut self) {
+        if self.activity.is_given_up()
+            && let Some(socket) = self.transport.socket()
+        {
+            let _ = socket.set_zero_linger();
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A client's connection of HTTP/1: the bytes that have come, the request that they belong to, and
+//! the stream behind them.
+//!
+//! Two parties read from it by turns: the server loop in `http1.rs` reads heads, and the body of
+//! the request that is being answered reads itself. Both hold the same [`ClientWire`]. They are
+//! polled by one task, so its lock is never contended; it is there because the body may be handed
+//! to code that requires `Send`.
+//!
+//! **Invariant:** while a request is answered, nothing of the next one is looked at; it waits in
+//! [`WireState::input`].
+
+mod body;
+mod request_head;
+
+pub use body::WireBody;
+pub(crate) use request_head::{HeadError, ReplyOptions, RequestHead};
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use sluicegate_config::Bounds;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use self::request_head::RequestHeadReader;
+use crate::activity::{Activity, ReadKind};
+use crate::client_io::ClientIo;
+use crate::wire::Framing;
+
+/// A client's connection. Clones share it: the server loop has one, and so has the body of the
+/// request that is being answered.
+#[derive(Clone)]
+pub(crate) struct ClientWire(Arc<SharedWire>);
+
+struct SharedWire {
+    state: Mutex<WireState>,
+    /// No request may begin any more.
+    is_ending: AtomicBool,
+}
+
+pub(crate) struct WireState {
+    io: Box<ClientIo>,
+    /// Bytes that have come and belong to nobody yet.
+    input: BytesMut,
+    head_reader: RequestHeadReader,
+    /// End of the body of the request that is being answered.
+    body: Framing,
+    /// The client waits for `100 Continue` before it sends the body.
+    expects_continue: bool,
+    /// The body's chunks are malformed: its end, and so the next request, cannot be found.
+    is_body_end_lost: bool,
+}
+
+/// Bytes of memory for a head and a short body.
+const ROOM: usize = 4 * 1024;
+
+impl ClientWire {
+    pub(crate) fn new(io: Box<ClientIo>) -> Self {
+        let state = WireState {
+            io,
+            input: BytesMut::new(),
+            head_reader: RequestHeadReader::default(),
+            body: Framing::EMPTY,
+            expects_continue: false,
+            is_body_end_lost: false,
+        };
+        Self(Arc::new(SharedWire {
+            state: Mutex::new(state),
+            is_ending: AtomicBool::new(false),
+        }))
+    }
+
+    /// Lets the current request come to its end, and no other begin.
+    pub(crate) fn end(&self) {
+        self.0.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.0.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is something to read, without a buffer.
+    pub(crate) async fn wait_readable(&self) {
+        self.state().release_room();
+        // An error is found again by the next read.
+        let _ = poll_fn(|cx| self.state().io.poll_readable(cx)).await;
+    }
+
+    /// Reads the next request's head; `None` when there is none and the connection is ending.
+    pub(crate) async fn read_head(
+        &self,
+        activity: &Activity,
+        bounds: &Bounds,
+    ) -> Result<Option<RequestHead>, HeadError> {
+        // Some of it may have come while the last request was answered; its time runs from now.
+        if !self.state().input.is_empty() {
+            activity.record_read(0, ReadKind::Partial);
+        }
+        poll_fn(|cx| self.poll_head(cx, bounds)).await
+    }
+
+    fn poll_head(
+        &self,
+        cx: &mut Context<'_>,
+        bounds: &Bounds,
+    ) -> Poll<Result<Option<RequestHead>, HeadError>> {
+        let mut state = self.state();
+        loop {
+            let WireState {
+                head_reader, input, ..
+            } = &mut *state;
+            if let Some(head) = head_reader.take(input, bounds)? {
+                return Poll::Ready(Ok(Some(head)));
+            }
+            if state.input.is_empty() && self.is_ending() {
+                return Poll::Ready(Ok(None));
+            }
+            match ready!(state.poll_read(cx, ROOM)) {
+                Ok(0) | Err(_) => return Poll::Ready(Err(HeadError::Closed)),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Prepares for the body that follows a head; returns true when there is one.
+    pub(crate) fn begin_body(&self, framing: Framing, expects_continue: bool) -> bool {
+        let mut state = self.state();
+        state.expects_continue = expects_continue;
+        state.body = framing;
+        !state.body.is_over()
+    }
+
+    /// Returns true when the whole body of the current request was read.
+    pub(crate) fn is_body_over(&self) -> bool {
+        self.state().body.is_over()
+    }
+
+    /// Returns true when the body comes to an end that can be found, so that another request can
+    /// follow it.
+    pub(crate) fn can_reach_body_end(&self) -> bool {
+        let state = self.state();
+        !state.expects_continue && !state.is_body_end_lost
+    }
+
+    /// Waits for `future`; `None` if the client closes the connection first. As long as a part of
+    /// the body is unread nobody can know, and the future is simply awaited.
+    pub(crate) async fn unless_closed<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => self.state().poll_closed(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Gives bytes that came after a head back to the stream, for a protocol that is not HTTP.
+    pub(crate) fn put_back(&self) {
+        let mut state = self.state();
+        let unread = state.input.split().freeze();
+        state.io.put_back(unread);
+    }
+
+    /// Ends the connection. If bytes are unread, closing would make the system reset it and take
+    /// back the response, so they are read first.
+    pub(crate) async fn close(&self) {
+        let is_all_read = {
+            let state = self.state();
+            state.body.is_over() && state.input.is_empty()
+        };
+        if is_all_read {
+            let _ = self.clone().shutdown().await;
+        } else {
+            self.linger().await;
+        }
+    }
+
+    /// Tells the client that no more comes, and discards what it sends until it closes too, or for
+    /// a while.
+    pub(crate) async fn linger(&self) {
+        const TIME_MAX: Duration = Duration::from_secs(1);
+        let read = async {
+            let mut io = self.clone();
+            io.shutdown().await?;
+            let mut unread = vec![0; ROOM];
+            while io.read(&mut unread).await? > 0 {}
+            io::Result::Ok(())
+        };
+        let _ = tokio::time::timeout(TIME_MAX, read).await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, WireState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WireState {
+    /// Ready when the client has closed. Bytes that come instead are kept for the next request;
+    /// one read of them is enough, so that a client cannot fill our memory.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.body.is_over() || !self.input.is_empty() {
+            return Poll::Pending;
+        }
+        match ready!(self.poll_read(cx, 1)) {
+            Ok(0) | Err(_) => Poll::Ready(()),
+            Ok(_) => Poll::Pending,
+        }
+    }
+
+    /// Reads once into `input`, which has space for at least one byte, and for `room` if it is
+    /// empty.
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        let free = self.input.capacity() - self.input.len();
+        if free == 0 || free < room && self.input.is_empty() {
+            self.input.reserve(room.max(ROOM));
+        }
+        pin!(self.io.read_buf(&mut self.input)).poll(cx)
+    }
+
+    /// Gives the memory of an empty buffer back.
+    fn release_room(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+    }
+}
+
+impl AsyncRead for ClientWire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.state().io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for ClientWire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.state().io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.state().io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.state().io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.state().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.state().io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,236 @@
+//! One client's connection from its first byte to its last.
+//!
+//! A connection is opened (`opening.rs`: PROXY protocol, TLS, version of HTTP), then served until
+//! either side closes it, a timeout expires, or the process ends. All of that happens in one task,
+//! under one [`ConnectionSupervisor`].
+//!
+//! Most connections wait for their next request most of the time, so the memory of one that waits
+//! counts. The large futures lie in boxes that are dropped when they are done: the opening, and,
+//! when a connection has been quiet for a while, the HTTP/1 server itself. Such a connection rests:
+//! only its socket and its supervisor are left, and the server is made anew when bytes come.
+
+mod opening;
+
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use ipnet::IpNet;
+use rustls::ServerConfig;
+use sluicegate_config::Bounds;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use self::opening::{OpenError, OpenedConnection};
+use crate::activity::Activity;
+use crate::client_io::{ClientIo, Transport};
+use crate::client_wire::ClientWire;
+use crate::counters::{ConnectionCounters, ConnectionRefusal};
+use crate::handler::{Connection, Handler};
+use crate::http1::{self, Http1End};
+use crate::http2 as streams;
+use crate::supervisor::{ConnectionSupervisor, EndMode, Supervised};
+use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
+
+/// Serves HTTP connections; shared by all connections of an endpoint.
+pub struct HttpServer {
+    /// Counts the connections.
+    pub counters: Arc<ConnectionCounters>,
+    /// Peers that must begin with the PROXY protocol.
+    pub proxy_protocol_from: Vec<IpNet>,
+    /// Becomes true when no request may begin any more.
+    pub ending: watch::Receiver<bool>,
+}
+
+/// Settings of one connection. They are those in force when it was accepted.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    /// Timeouts between and within requests.
+    pub timeouts: TimeoutPolicy,
+    /// Sizes of requests that are read.
+    pub bounds: Bounds,
+    /// The certificate; `None` is a connection without TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl HttpServer {
+    /// Serves a connection that was just accepted: HTTP/1 or HTTP/2, whichever the client begins
+    /// with or agrees to in TLS.
+    ///
+    /// This is no `async fn`: its arguments would be kept in the future for the whole life of the
+    /// connection, although most of them are only needed to open it.
+    pub fn serve<H: Handler>(
+        self: Arc<Self>,
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let ConnectionSettings {
+            timeouts,
+            bounds,
+            tls,
+        } = settings;
+        let (activity, check) = (Arc::new(Activity::new()), TimeoutCheck::new(timeouts));
+        let server = Arc::clone(&self);
+        let for_io = Arc::clone(&activity);
+        let mut opening = Box::pin(async move {
+            opening::open(&server.proxy_protocol_from, tls, stream, peer, for_io).await
+        });
+        async move {
+            let _open = self.counters.open_connection();
+            let mut supervisor = self.supervisor(Arc::clone(&activity), check).await;
+            // A client that has connected may have sent a request already, which is answered even
+            // if the process ends.
+            let Supervised::Finished(opened) = supervisor
+                .supervise(
+                    opening.as_mut(),
+                    |_| EndMode::Graceful,
+                    |_| EndMode::Immediate,
+                )
+                .await
+            else {
+                return;
+            };
+            drop(opening);
+            let OpenedConnection {
+                io,
+                peer,
+                is_tls,
+                is_http2,
+            } = match opened {
+                Ok(opened) => opened,
+                Err(OpenError::Closed) => return,
+                Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
+            };
+            let connection = Arc::new(Connection {
+                handler,
+                peer,
+                is_tls,
+                is_http2,
+                bounds,
+                activity,
+            });
+            if is_http2 {
+                Box::pin(serve_http2(&mut supervisor, io, connection)).await;
+            } else {
+                serve_http1(&mut supervisor, ClientWire::new(io), &connection).await;
+            }
+        }
+    }
+
+    /// Serves HTTP/1 over a stream whose handshake is over; `settings.tls` has no meaning.
+    pub fn serve_http1<H: Handler>(
+        self: Arc<Self>,
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let activity = Arc::new(Activity::new());
+        let check = TimeoutCheck::new(settings.timeouts);
+        let connection = Arc::new(Connection {
+            handler,
+            peer,
+            is_tls: transport.is_tls(),
+            is_http2: false,
+            bounds: settings.bounds,
+            activity: Arc::clone(&activity),
+        });
+        let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
+        let wire = ClientWire::new(Box::new(io));
+        async move {
+            let _open = self.counters.open_connection();
+            let mut supervisor = self.supervisor(activity, check).await;
+            serve_http1(&mut supervisor, wire, &connection).await;
+        }
+    }
+
+    /// A supervisor in the calling task.
+    async fn supervisor(
+        &self,
+        activity: Arc<Activity>,
+        check: TimeoutCheck,
+    ) -> ConnectionSupervisor {
+        let (counters, ending) = (Arc::clone(&self.counters), self.ending.clone());
+        ConnectionSupervisor::new(counters, activity, check, ending).await
+    }
+}
+
+/// Serves HTTP/2 until the connection ends. hyper answers its requests side by side in the same
+/// task or in tasks of its own; the activity counts them.
+async fn serve_http2<H: Handler>(
+    supervisor: &mut ConnectionSupervisor,
+    io: Box<ClientIo>,
+    connection: Arc<Connection<H>>,
+) {
+    let builder = streams::builder(&connection.bounds);
+    let service = service_fn(move |request| streams::answer(Arc::clone(&connection), request));
+    let mut served = Box::pin(builder.serve_connection(TokioIo::new(io), service));
+    let end = |served: Pin<&mut _>| {
+        http2::Connection::graceful_shutdown(served);
+        EndMode::Graceful
+    };
+    // A client that is between requests is told with GOAWAY, so that it opens another connection
+    // instead of losing a request.
+    let on_timeout = |expired| {
+        if expired == Expired::Idle {
+            EndMode::Graceful
+        } else {
+            EndMode::Immediate
+        }
+    };
+    // Errors that the client causes by going away are of no interest.
+    if let Supervised::Finished(Err(error)) =
+        supervisor.supervise(served.as_mut(), end, on_timeout).await
+        && (error.is_parse() || supervisor.activity().is_flooded() || streams::is_our_end(&error))
+    {
+        supervisor.refuse(ConnectionRefusal::Protocol);
+    }
+}
+
+/// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in
+/// the stream are in `wire`, and a connection rests only between two requests.
+async fn serve_http1<H: Handler>(
+    supervisor: &mut ConnectionSupervisor,
+    wire: ClientWire,
+    connection: &Arc<Connection<H>>,
+) {
+    let end = || {
+        wire.end();
+        EndMode::Graceful
+    };
+    loop {
+        supervisor.can_rest = true;
+        let mut requests = Box::pin(http1::serve(&wire, connection));
+        match supervisor
+            .supervise(requests.as_mut(), |_| end(), |_| EndMode::Immediate)
+            .await
+        {
+            Supervised::Resting => {}
+            Supervised::Finished(Http1End::Malformed) => {
+                return supervisor.refuse(ConnectionRefusal::Protocol);
+            }
+            Supervised::Finished(Http1End::Finished) | Supervised::Ended => return,
+        }
+        drop(requests);
+        supervisor.can_rest = false;
+        let woken = supervisor
+            .supervise(
+                pin!(wire.wait_readable()),
+                |_| EndMode::Immediate,
+                |_| EndMode::Immediate,
+            )
+            .await;
+        let Supervised::Finished(()) = woken else {
+            return;
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

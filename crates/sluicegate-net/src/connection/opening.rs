@@ -1,0 +1,133 @@
+//! Everything before the first request of a connection: the PROXY protocol, TLS, and the version
+//! of HTTP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use ipnet::IpNet;
+use rustls::ServerConfig;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::activity::Activity;
+use crate::client_io::{ClientIo, Transport};
+use crate::counters::ConnectionRefusal;
+use crate::proxy_protocol::{self, ProxyHeader};
+
+/// A connection that is ready for requests.
+pub(super) struct OpenedConnection {
+    pub(super) io: Box<ClientIo>,
+    /// The client; not the balancer in front of us if that names the client.
+    pub(super) peer: SocketAddr,
+    pub(super) is_tls: bool,
+    pub(super) is_http2: bool,
+}
+
+/// Reason why a connection is not ready for requests.
+pub(super) enum OpenError {
+    /// The client closed it, perhaps without a byte.
+    Closed,
+    /// The client did not begin as it must.
+    Refused(ConnectionRefusal),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(_: io::Error) -> Self {
+        Self::Closed
+    }
+}
+
+/// Opens a connection. It has no time limit of its own: the supervisor's header timeout covers it.
+pub(super) async fn open(
+    proxy_protocol_from: &[IpNet],
+    tls: Option<Arc<ServerConfig>>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    activity: Arc<Activity>,
+) -> Result<OpenedConnection, OpenError> {
+    stream.set_nodelay(true)?;
+    let address = peer.ip().to_canonical();
+    let (peer, first) = if proxy_protocol_from.iter().any(|net| net.contains(&address)) {
+        read_proxy_header(&mut stream, peer)
+            .await
+            .map_err(|_| OpenError::Refused(ConnectionRefusal::ProxyProtocol))?
+    } else {
+        (peer, BytesMut::new())
+    };
+    if let Some(tls) = tls {
+        if !first.is_empty() {
+            // Only as many bytes as the PROXY header needs are read, so there are none.
+            return Err(OpenError::Refused(ConnectionRefusal::ProxyProtocol));
+        }
+        let accepted = TlsAcceptor::from(tls).accept(stream).await;
+        let stream = accepted.map_err(|_| OpenError::Refused(ConnectionRefusal::Tls))?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let transport = Transport::Tls(Box::new(stream));
+        return Ok(OpenedConnection {
+            io: Box::new(ClientIo::new(Bytes::new(), transport, activity, is_http2)),
+            peer,
+            is_tls: true,
+            is_http2,
+        });
+    }
+    let (is_http2, first) = read_preface(&mut stream, first).await?;
+    let transport = Transport::Plain(stream);
+    Ok(OpenedConnection {
+        io: Box::new(ClientIo::new(first.freeze(), transport, activity, is_http2)),
+        peer,
+        is_tls: false,
+        is_http2,
+    })
+}
+
+/// Reads the PROXY protocol's header; returns the client that it names, and bytes after it.
+async fn read_proxy_header(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+) -> io::Result<(SocketAddr, BytesMut)> {
+    let mut bytes = BytesMut::with_capacity(256);
+    loop {
+        match proxy_protocol::parse(&bytes)
+            .map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed))?
+        {
+            ProxyHeader::Complete { source, used } => {
+                let rest = bytes.split_off(used);
+                return Ok((source.unwrap_or(peer), rest));
+            }
+            // No more than the header is read: a TLS handshake after it must stay in the socket.
+            ProxyHeader::Incomplete(more) => {
+                let mut part = stream.take(more as u64);
+                if part.read_buf(&mut bytes).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+        }
+    }
+}
+
+/// Reads until it is clear whether the client begins with the preface of HTTP/2. Returns true if
+/// so, and all bytes that were read.
+async fn read_preface(stream: &mut TcpStream, mut first: BytesMut) -> io::Result<(bool, BytesMut)> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const ROOM: usize = 4 * 1024;
+    first.reserve(ROOM);
+    loop {
+        let common = first
+            .iter()
+            .zip(PREFACE)
+            .take_while(|(own, other)| own == other)
+            .count();
+        if common == PREFACE.len() {
+            return Ok((true, first));
+        }
+        if common < first.len() {
+            return Ok((false, first));
+        }
+        if stream.read_buf(&mut first).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}

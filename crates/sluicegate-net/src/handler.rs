@@ -1,0 +1,85 @@
+//! The seam between the engine and the program behind it.
+//!
+//! The engine reads requests and writes responses; a [`Handler`] turns one into the other. It is
+//! called in the task of the connection, statically dispatched and without a box, so the future of
+//! a request lives inside the future of its connection.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http_body::Body;
+use http_body_util::Full;
+use sluicegate_config::Bounds;
+
+use crate::activity::Activity;
+use crate::request_body::ClientBody;
+use crate::response::HttpResponse;
+use crate::upgrade::SwitchedServer;
+use crate::validate::{self, BodyEnd, InvalidRequest};
+
+/// Answers requests.
+///
+/// The handler of a connection is shared by all of its requests, and by all connections of an
+/// endpoint unless it is made anew for each.
+pub trait Handler: Send + Sync + Sized + 'static {
+    /// The body of its responses.
+    type Body: ResponseBody;
+
+    /// Answers a request, whatever it is. If the client goes away, the future is dropped.
+    ///
+    /// A request whose `end` is an error must be answered with a response that closes the
+    /// connection: the next request cannot be found.
+    fn handle(
+        connection: &Arc<Connection<Self>>,
+        request: IncomingRequest,
+    ) -> impl Future<Output = HttpResponse<Self::Body>> + Send;
+}
+
+/// One client's connection, as its requests see it.
+pub struct Connection<H> {
+    /// Answers the requests of this connection.
+    pub handler: Arc<H>,
+    /// The client, or the balancer in front of it if that does not name the client.
+    pub peer: SocketAddr,
+    /// The client came over TLS.
+    pub is_tls: bool,
+    /// The client speaks HTTP/2.
+    pub is_http2: bool,
+    /// Size of the requests that are read on this connection.
+    pub(crate) bounds: Bounds,
+    pub(crate) activity: Arc<Activity>,
+}
+
+impl<H> Connection<H> {
+    /// Refuses a head that is larger than this connection allows. Heads that are much larger were
+    /// refused before they were complete. [`validate`](crate::validate()) does this too.
+    pub fn check_size(&self, parts: &Parts) -> Result<(), InvalidRequest> {
+        validate::check_size(parts, &self.bounds)
+    }
+}
+
+/// A request whose head has come.
+pub struct IncomingRequest {
+    /// The head.
+    pub parts: Parts,
+    /// End of the body by its headers, or the reason why it is in doubt.
+    pub end: Result<BodyEnd, InvalidRequest>,
+    /// The body, which is read when it is polled.
+    pub body: ClientBody,
+}
+
+/// The body of a response.
+pub trait ResponseBody:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
+{
+    /// The server that takes the connection over after this response, if it has agreed to. Asked
+    /// once, over HTTP/1 only.
+    fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
+        None
+    }
+}
+
+impl ResponseBody for Full<Bytes> {}

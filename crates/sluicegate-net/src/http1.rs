@@ -1,0 +1,128 @@
+//! The HTTP/1 server: requests are read, answered and read again, all in the connection's task.
+//!
+//! One loop serves a connection: read a head, let the handler answer it, send the response, and
+//! begin again unless one side wants to close. There is no task and no channel for a request. The
+//! body of a request is read by the one who polls it (`client_wire/body.rs`), and the body of a
+//! response is polled by the sending of it, so a slow reader on either side slows the other down
+//! and nothing is buffered in between.
+//!
+//! While a request is answered the loop also watches for the client's end of the connection: a
+//! client that has gone away need not be answered, and its request is dropped.
+
+mod date;
+mod response_head;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::client_wire::{ClientWire, HeadError, RequestHead, WireBody};
+use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
+use crate::request_body::ClientBody;
+use crate::upgrade;
+use crate::wire::Outgoing;
+
+/// End of a connection's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Http1End {
+    /// The client or the server wanted to close, or the client is gone.
+    Finished,
+    /// The client sent something that is not HTTP.
+    Malformed,
+}
+
+/// Next step after a response.
+enum AfterResponse {
+    /// Read the next request.
+    ReadNext,
+    /// Close the connection, so that the client receives all that was sent.
+    Close,
+    /// Drop the connection: the client is gone, or has already been served by another protocol.
+    Drop,
+}
+
+/// Answers requests until there are no more. May be dropped and called again between two requests.
+pub(crate) async fn serve<H: Handler>(
+    wire: &ClientWire,
+    connection: &Arc<Connection<H>>,
+) -> Http1End {
+    let mut outgoing = Outgoing::default();
+    loop {
+        let head = match wire
+            .read_head(&connection.activity, &connection.bounds)
+            .await
+        {
+            Ok(Some(head)) => head,
+            Ok(None) | Err(HeadError::Closed) => return Http1End::Finished,
+            Err(HeadError::Malformed(status, words)) => {
+                let mut outgoing = Outgoing::default();
+                response_head::refuse(&mut outgoing, status, words);
+                let mut io = wire.clone();
+                let _ = poll_fn(|cx| outgoing.poll_send(&mut io, cx)).await;
+                wire.linger().await;
+                return Http1End::Malformed;
+            }
+        };
+        // Until the connection is ready for the next request: a connection that lingers is not
+        // idle, and must not be put to rest as one.
+        let _request = connection.activity.request();
+        match answer(wire, connection, head, &mut outgoing).await {
+            AfterResponse::ReadNext => {}
+            AfterResponse::Drop => return Http1End::Finished,
+            AfterResponse::Close => {
+                wire.close().await;
+                return Http1End::Finished;
+            }
+        }
+    }
+}
+
+/// Answers one request to the last byte of its response.
+async fn answer<H: Handler>(
+    wire: &ClientWire,
+    connection: &Arc<Connection<H>>,
+    head: RequestHead,
+    outgoing: &mut Outgoing<H::Body>,
+) -> AfterResponse {
+    let RequestHead {
+        parts,
+        end,
+        framing,
+        reply,
+    } = head;
+    let body = if wire.begin_body(framing, reply.expects_continue) {
+        ClientBody::Wire(WireBody::new(wire.clone()))
+    } else {
+        ClientBody::Empty
+    };
+    let request = IncomingRequest { parts, end, body };
+    let response = wire
+        .unless_closed(pin!(H::handle(connection, request)))
+        .await;
+    let Some(mut response) = response else {
+        return AfterResponse::Drop;
+    };
+    let switched = response.body.take_switched();
+    let may_stay_open = !wire.is_ending() && wire.can_reach_body_end();
+    let stays_open = response_head::begin(outgoing, response, reply, may_stay_open);
+    let mut io = wire.clone();
+    match wire
+        .unless_closed(pin!(poll_fn(|cx| outgoing.poll_send(&mut io, cx))))
+        .await
+    {
+        Some(Ok(())) => {}
+        // A response that breaks off must not look like a complete one, so nothing follows it.
+        Some(Err(_)) | None => return AfterResponse::Drop,
+    }
+    if let Some(server) = switched {
+        wire.put_back();
+        upgrade::relay(wire.clone(), *server).await;
+        return AfterResponse::Drop;
+    }
+    // The response may be complete before the request's body is; the rest of that is no request.
+    if stays_open && wire.is_body_over() {
+        AfterResponse::ReadNext
+    } else {
+        AfterResponse::Close
+    }
+}

@@ -1,0 +1,167 @@
+//! Bodies of requests: as a client sends them, and on their way to a server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http::header::EXPECT;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::body_error::BodyError;
+use crate::client_wire::WireBody;
+use crate::upload::{UploadPace, UploadProgress};
+
+/// The body of a request as the client sends it. It is read from the connection when it is
+/// polled; nothing is buffered ahead.
+pub enum ClientBody {
+    /// The request has no body.
+    Empty,
+    /// A body over HTTP/1.
+    Wire(WireBody),
+    /// A body over HTTP/2.
+    Stream(Incoming),
+}
+
+impl ClientBody {
+    /// Reads and discards a small body so that its connection can be used for the next request.
+    /// Returns false when the body is large or slow, or when the client waits for
+    /// `100 Continue` before it sends it: then closing the connection is cheaper.
+    pub async fn drain(mut self, headers: &HeaderMap) -> bool {
+        const BYTES_MAX: u64 = 64 * 1024;
+        const TIME_MAX: Duration = Duration::from_millis(100);
+        if headers.contains_key(EXPECT) || self.size_hint().lower() > BYTES_MAX {
+            return false;
+        }
+        let read = async {
+            let mut left = BYTES_MAX;
+            while let Some(frame) = self.frame().await {
+                let length = frame.ok()?.data_ref().map_or(0, |data| data.len() as u64);
+                left = left.checked_sub(length)?;
+            }
+            Some(())
+        };
+        matches!(tokio::time::timeout(TIME_MAX, read).await, Ok(Some(())))
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Wire(body) => Pin::new(body).poll_frame(cx),
+            Self::Stream(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Stream),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Wire(body) => body.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Wire(body) => body.size_hint(),
+            Self::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+/// The body of a request on its way to a server: no longer than allowed, with its progress
+/// recorded.
+pub struct ForwardedBody {
+    incoming: ClientBody,
+    /// Bytes that may still come; `None` is any number.
+    left: Option<u64>,
+    progress: Option<Arc<UploadProgress>>,
+}
+
+impl ForwardedBody {
+    /// Forwards at most `bytes_max` of a client's body.
+    pub fn new(incoming: ClientBody, bytes_max: Option<u64>, pace: UploadPace) -> Self {
+        if incoming.is_end_stream() {
+            return Self::empty();
+        }
+        let progress = match pace {
+            UploadPace::Steady => Some(Arc::default()),
+            UploadPace::Messages => None,
+        };
+        Self {
+            incoming,
+            left: bytes_max,
+            progress,
+        }
+    }
+
+    /// A body without a byte.
+    pub fn empty() -> Self {
+        Self {
+            incoming: ClientBody::Empty,
+            left: None,
+            progress: None,
+        }
+    }
+
+    /// Progress of the upload; `None` if there is nothing to come, or its pace does not matter.
+    pub fn progress(&self) -> Option<Arc<UploadProgress>> {
+        self.progress.clone()
+    }
+}
+
+impl Body for ForwardedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        if let Some(progress) = &self.progress {
+            progress.wants_more(frame.is_pending());
+        }
+        match frame {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => {
+                self.incoming = ClientBody::Empty;
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+                if let Some(progress) = &self.progress {
+                    progress.has_come(length);
+                }
+                if let Some(left) = &mut self.left {
+                    let Some(rest) = left.checked_sub(length) else {
+                        return Poll::Ready(Some(Err(BodyError::TooLarge)));
+                    };
+                    *left = rest;
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
