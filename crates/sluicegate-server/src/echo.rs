@@ -27,11 +27,11 @@ pub(crate) fn start() -> Result<u16, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(words)?;
+        .map_err(mistake)?;
     thread::Builder::new()
         .name("echo".to_owned())
         .spawn(move || runtime.block_on(serve(socket)))
-        .map_err(words)?;
+        .map_err(mistake)?;
     Ok(port)
 }
 

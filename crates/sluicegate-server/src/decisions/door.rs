@@ -105,7 +105,10 @@ async fn admit<P: Protocol>(
             let transport = Transport::Tls(Box::new(stream));
             Box::pin(protocol.serve(state, transport, peer)).await;
         }
-        Ok(Err(_)) => state.gate.metrics.connection_refused(ConnectionRefusal::Tls),
+        Ok(Err(_)) => state
+            .gate
+            .metrics
+            .connection_refused(ConnectionRefusal::Tls),
         Err(_) => state
             .gate
             .metrics

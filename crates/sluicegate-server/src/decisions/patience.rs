@@ -21,7 +21,9 @@ limits:
 const AGES: Duration = Duration::from_secs(600);
 
 /// A connection to a door, and its end.
-fn connect<P: Protocol>(protocol: impl FnOnce(&DecisionsState) -> P) -> (DuplexStream, JoinHandle<()>) {
+fn connect<P: Protocol>(
+    protocol: impl FnOnce(&DecisionsState) -> P,
+) -> (DuplexStream, JoinHandle<()>) {
     let (near, far) = duplex(64 * 1024);
     let (state, ending) = state_of(CONFIG);
     let protocol = protocol(&state);

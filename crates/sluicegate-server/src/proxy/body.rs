@@ -14,7 +14,7 @@ use super::ending::Ending;
 
 /// Reason why a response did not come to its end.
 #[derive(Debug)]
-pub(super) enum AnswerError {
+pub(crate) enum AnswerError {
     Exchange(ExchangeError),
     Stream(hyper::Error),
 }
@@ -31,7 +31,7 @@ impl fmt::Display for AnswerError {
 impl Error for AnswerError {}
 
 /// The body of a response. The request ends when it is dropped.
-pub(super) struct AnswerBody {
+pub(crate) struct AnswerBody {
     source: BodySource,
     ending: Ending,
 }

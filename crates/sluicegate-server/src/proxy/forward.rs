@@ -191,7 +191,9 @@ pub(super) async fn forward(
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
-    let Forwarding { caller, snapshot, .. } = *forwarding;
+    let Forwarding {
+        caller, snapshot, ..
+    } = *forwarding;
     let candidates = Candidates::find(forwarding, parts.uri.path())?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
@@ -268,7 +270,10 @@ impl<'a> Candidates<'a> {
             host,
             ..
         } = *forwarding;
-        match forwarding.routing.and_then(|routing| routing.backend.as_ref()) {
+        match forwarding
+            .routing
+            .and_then(|routing| routing.backend.as_ref())
+        {
             Some(backend) => {
                 let named = caller.handler.backend_server(&snapshot.gate, backend);
                 named.map(Self::Named).map_err(Failure::NoBackend)
@@ -345,7 +350,9 @@ fn answer(
     server: &Server,
     answered: Result<HttpResponse<ExchangeBody>, Failure>,
 ) -> Result<HttpResponse<BodySource>, Failure> {
-    let Forwarding { caller, snapshot, .. } = *forwarding;
+    let Forwarding {
+        caller, snapshot, ..
+    } = *forwarding;
     let answer =
         answered.inspect_err(|failure| blame(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();

@@ -19,9 +19,7 @@ use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
-use crate::admission::{
-    Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit,
-};
+use crate::admission::{Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit};
 use crate::refusal_response::{GrpcClients, write_refusal};
 use crate::request_id::{self, RequestId};
 use crate::telemetry::TRACEPARENT;
@@ -93,8 +91,7 @@ async fn admit_request(
     ending: &Ending,
 ) -> Result<Admitted, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
-    let valid =
-        end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
+    let valid = end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
     valid.map_err(|refusal| malformed(&refusal))?;
     let client_ip = &snapshot.gate.client_ip;
     let head = RequestHead {

@@ -9,8 +9,8 @@ use rustls::ServerConfig;
 use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
 use sluicegate_net::tls;
 
-use super::upstream::{Routes, Server, Servers};
 use super::rewrite;
+use super::upstream::{Routes, Server, Servers};
 use crate::external::Backend;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;

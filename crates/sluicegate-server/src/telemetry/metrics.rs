@@ -36,7 +36,8 @@ use limits::LimitSeries;
 
 pub use collectors::CollectedCounts;
 pub use labels::{
-    AuthFailure, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome, UpstreamFailure,
+    AuthFailure, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
+    UpstreamFailure,
 };
 pub use limits::LimitCounts;
 pub use sluicegate_net::ConnectionRefusal;
@@ -87,11 +88,6 @@ impl Metrics {
                 series,
             ),
             connections: connections(series),
-            connections_refused: LabelCounters::new(
-                "sluicegate_connections_refused",
-                "Connections of clients that were refused or ended by us",
-                series,
-            ),
             auth_refused: LabelCounters::new(
                 "sluicegate_auth_refused",
                 "Credentials that were missing or invalid",
