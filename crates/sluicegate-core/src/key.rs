@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use crate::address;
 use crate::limit::{KeyPart, Limit};
+use crate::missing_key::{MissingKey, MissingReason};
 use crate::path;
-use crate::policy::{MissingKey, MissingReason};
 use crate::subject::{HeaderValue, Subject};
 
 /// A limit and the values of its key parts, as a view on the request they come from.

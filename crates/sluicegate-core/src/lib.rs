@@ -26,10 +26,12 @@ mod key;
 mod legacy;
 mod limit;
 mod list;
+mod missing_key;
 mod path;
 mod policy;
 mod quota;
 mod rate;
+mod rule_error;
 mod settings;
 mod subject;
 mod time;
@@ -43,16 +45,17 @@ pub use key::{Key, PartValue};
 pub use legacy::LegacyLimit;
 pub use limit::{
     DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,
-    ParseRuleError, QuotaSource,
+    QuotaSource,
 };
 pub use list::List;
+pub use missing_key::{MissingKey, MissingReason};
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
-    Condition, ConsideredLimit, LimitEffect, MissingKey, MissingReason, Policy, PolicyError,
-    PolicyErrors, Stage,
+    Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,
 };
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
+pub use rule_error::ParseRuleError;
 pub use settings::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
 pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
 pub use time::{Nanos, Timestamp};

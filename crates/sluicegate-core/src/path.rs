@@ -16,7 +16,7 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::limit::ParseRuleError;
+use crate::rule_error::ParseRuleError;
 
 /// Brings a path (without query) to its one spelling, or refuses it.
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::ParseRuleError;
+use crate::rule_error::ParseRuleError;
 
 /// A host, or with `*.` in front every host below it.
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::ParseRuleError;
+use crate::rule_error::ParseRuleError;
 
 /// One part of a key: which fact about a request tells one caller from another.
 ///

@@ -1,8 +1,8 @@
 //! The conditions of a limit: which requests it covers.
 
-use super::error::ParseRuleError;
 use super::host::HostPattern;
 use crate::path::PathPattern;
+use crate::rule_error::ParseRuleError;
 use crate::subject::{HeaderValue, Subject};
 
 /// The requests that a limit covers: all conditions must hold, and an empty one always does.

@@ -3,12 +3,10 @@
 //! A limit is data. [`Policy`](crate::Policy) checks a list of them together and finds those that
 //! cover a request; [`Key`](crate::Key) makes the name of a counter from a limit and a request.
 
-mod error;
 mod host;
 mod key_part;
 mod matching;
 
-pub use error::ParseRuleError;
 pub use host::HostPattern;
 pub use key_part::KeyPart;
 pub use matching::{DescriptorMatch, HeaderMatch, Match};

@@ -5,9 +5,10 @@
 
 use crate::charge::Charge;
 use crate::limit::{DescriptorMatch, HeaderMatch, HostPattern, Limit, Match, OnMissingKey};
+use crate::missing_key::MissingKey;
 use crate::subject::{HeaderValue, Subject};
 
-use super::{MissingKey, Policy};
+use super::Policy;
 
 /// A limit, and its effect on one request.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ mod error;
 mod explain;
 mod index;
 
-pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
+pub use error::{PolicyError, PolicyErrors};
 pub use explain::{Condition, ConsideredLimit, LimitEffect};
 
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use crate::factor::Factor;
 use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey};
 use crate::list::List;
+use crate::missing_key::MissingKey;
 use crate::path::PathPattern;
 use crate::quota::Quota;
 use crate::subject::Subject;
