@@ -7,8 +7,18 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::field::quoted;
-use crate::tree::Origin;
+use crate::message_text::quoted;
+
+/// The origin of a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// True when the value contained a `${…}`: then a number may come as text.
+    pub(crate) expanded: bool,
+    /// The words that messages use instead of a value from outside.
+    pub(crate) hidden: Option<&'static str>,
+    /// The reference, when it was the whole value. Passwords must be given like this.
+    pub(crate) whole: Option<Reference>,
+}
 
 /// The target of a `${…}`.
 #[derive(Clone, Debug, PartialEq, Eq)]

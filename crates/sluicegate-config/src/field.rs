@@ -4,6 +4,8 @@
 //! number in a range, a duration, an address. A method that returns `None` has noted the mistake,
 //! so callers put a default in its place and read on.
 
+mod section;
+
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,9 +14,11 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use sluicegate_core::{Nanos, parse_duration};
 
+use crate::message_text::{expected, one_of, quoted};
 use crate::mistakes::Mistake;
-use crate::section::Section;
-use crate::tree::{MistakeLog, Node, Value};
+use crate::tree::{MistakeLog, Node, Value, child_path};
+
+pub(crate) use section::Section;
 
 /// The context that all fields of one file share.
 #[derive(Debug)]
@@ -314,7 +318,7 @@ impl<'a> Field<'a> {
         match &self.node.value {
             Value::Section(entries) => {
                 let field = |key| Field {
-                    path: crate::tree::child_path(&self.path, key),
+                    path: child_path(&self.path, key),
                     ..self.clone()
                 };
                 Some(
@@ -345,29 +349,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A parser's error in the form that [`Field::parsed`] expects.
-pub(crate) fn expected(what: impl Display, got: &str) -> String {
-    format!("expected {what} (got {got:?})")
-}
-
-/// Text in quotes, cut when it is long.
-pub(crate) fn quoted(text: &str) -> String {
-    const SHOWN_MAX: usize = 60;
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
-    }
-}
-
-/// `a, b or c`
-pub(crate) fn one_of(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-    }
-}
-
 /// Reads a size in bytes with a binary unit. `1MB` is refused: it could mean 10^6 or 2^20.
 fn parse_size(text: &str) -> Option<u64> {
     let end = text
@@ -387,8 +368,8 @@ fn parse_size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expand::Origin;
     use crate::mistakes::Position;
-    use crate::tree::Origin;
 
     #[test]
     fn sizes_are_bytes_or_have_a_binary_unit() {
@@ -445,11 +426,5 @@ mod tests {
             mistakes.take()[0].to_string(),
             "a: is not accepted (value from a file)"
         );
-    }
-
-    #[test]
-    fn long_text_is_cut_between_characters() {
-        assert_eq!(quoted(&"ä".repeat(61)), format!("\"{}\"…", "ä".repeat(60)));
-        assert_eq!(quoted("a\nb"), "\"a\\nb\"");
     }
 }

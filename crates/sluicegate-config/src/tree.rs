@@ -7,7 +7,8 @@ use std::cell::RefCell;
 
 use serde_saphyr::Spanned;
 
-use crate::expand::{Expander, Reference};
+use crate::expand::{Expander, Origin};
+use crate::message_text::quoted;
 use crate::mistakes::{Mistake, Position};
 use crate::raw::{Raw, RawValue};
 
@@ -49,17 +50,6 @@ pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) at: Position,
     pub(crate) node: Node,
-}
-
-/// The origin of a value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// True when the value contained a `${…}`: then a number may come as text.
-    pub(crate) expanded: bool,
-    /// The words that messages use instead of a value from outside.
-    pub(crate) hidden: Option<&'static str>,
-    /// The reference, when it was the whole value. Passwords must be given like this.
-    pub(crate) whole: Option<Reference>,
 }
 
 /// The mistakes noted so far, shared by all readers.
@@ -126,8 +116,8 @@ pub(crate) fn child_path(path: &str, key: &str) -> String {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     match (path, is_plain) {
         ("", true) => key.to_owned(),
-        ("", false) => crate::field::quoted(key),
+        ("", false) => quoted(key),
         (path, true) => format!("{path}.{key}"),
-        (path, false) => format!("{path}.{}", crate::field::quoted(key)),
+        (path, false) => format!("{path}.{}", quoted(key)),
     }
 }

@@ -5,8 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::names::share_port;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::tree::Value;
 use crate::typed::{Admin, Config};
 

@@ -7,8 +7,7 @@ use std::net::SocketAddr;
 
 use super::names::share_port;
 use super::proxy::certificate;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::typed::{Config, Decisions, DecisionsTls};
 
 /// Each protocol is off unless it has an address.

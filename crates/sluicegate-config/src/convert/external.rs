@@ -6,8 +6,7 @@ use sluicegate_core::{HostPattern, Nanos};
 
 use super::names::host_and_port;
 use super::redis;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::tree::Value;
 use crate::typed::{
     BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,

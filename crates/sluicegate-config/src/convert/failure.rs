@@ -2,8 +2,7 @@
 
 use sluicegate_core::{FailurePolicy, FailureStatus};
 
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::tree::Value;
 
 /// The policy of `on_failure` or of the older `fail_open`; `None` when neither is present.

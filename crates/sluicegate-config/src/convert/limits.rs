@@ -10,8 +10,8 @@ use sluicegate_core::{
 
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
-use crate::field::{Field, expected};
-use crate::section::Section;
+use crate::field::{Field, Section};
+use crate::message_text::expected;
 use crate::tree::Value;
 
 /// The treatments of a request that lacks a part of the key, by name.

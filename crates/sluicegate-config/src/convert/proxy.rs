@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 use sluicegate_core::Nanos;
 
 use super::upstream;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
 
 /// The range of timeouts. One of zero would end everything, and one of weeks is a typing error.

@@ -7,8 +7,7 @@
 
 use sluicegate_core::{LegacyLimit, Nanos, Quota, QuotaError, parse_rate};
 
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::tree::Value;
 
 /// The value of `algorithm`.

@@ -10,8 +10,7 @@ use super::names::host_and_port;
 use super::proxy::certificate;
 use super::redis_url::{self, RedisUrl};
 use crate::expand::Reference;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::typed::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, StoreKind};
 
 /// The layouts by name.
@@ -278,7 +277,7 @@ pub(super) fn master_name(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_name) {
         true => Ok(text.to_owned()),
-        false => Err(crate::field::expected(
+        false => Err(crate::message_text::expected(
             "letters, digits, '.', '-' and '_'",
             text,
         )),

@@ -4,8 +4,7 @@ use sluicegate_core::Nanos;
 
 use super::failure::on_failure;
 use super::redis;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::typed::{Store, StoreKind};
 
 /// The store. Settings of the kind that is not used are checked too, so that `kind` can come from

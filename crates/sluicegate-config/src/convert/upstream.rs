@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use sluicegate_core::{HostPattern, PathPattern};
 
 use super::names::host_and_port;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::typed::{Route, Upstream, UpstreamHttp};
 
 /// All routes, the most particular first, and last the one for everything else, which `upstream`

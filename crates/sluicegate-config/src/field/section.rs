@@ -3,7 +3,8 @@
 //! There is no list of keys besides the code that reads them, so the two cannot differ. A test
 //! holds the JSON Schema to the same keys.
 
-use crate::field::{Field, quoted};
+use super::Field;
+use crate::message_text::quoted;
 use crate::mistakes::Mistake;
 use crate::tree::{Entry, Value, child_path};
 

@@ -8,8 +8,7 @@
 use std::fmt::Write;
 
 use super::Imported;
-use crate::field::Field;
-use crate::section::Section;
+use crate::field::{Field, Section};
 use crate::tree::Value;
 
 /// A limit of the imported file: it covers descriptors with exactly these entries.
