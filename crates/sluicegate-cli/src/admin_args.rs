@@ -9,8 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::admin_client::{AdminClient, AdminUrl};
+use crate::exit_code::{FAILED, FINE};
 use crate::sanitize::sanitize;
-use crate::{FAILED, FINE};
 
 /// Address and token of the admin API, and the output format.
 #[derive(Args)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use sluicegate_config::{Mistakes, Source, load};
 use sluicegate_server::LoadedConfig;
 
-use crate::{FAILED, FINE};
+use crate::exit_code::{FAILED, FINE};
 
 /// Prints the sentences to standard output, or every mistake to standard error.
 pub fn run(path: Option<&Path>) -> u8 {

@@ -10,8 +10,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::admin_client::{AdminClient, AdminUrl};
+use crate::check;
+use crate::exit_code::{FAILED, FINE};
 use crate::sanitize::sanitize;
-use crate::{FAILED, FINE, check};
 
 /// Arguments of `sluicegate explain`: a request, described as for curl, and where to look.
 #[derive(Args)]

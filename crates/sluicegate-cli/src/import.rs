@@ -5,7 +5,8 @@ use std::path::Path;
 
 use sluicegate_config::{Source, import};
 
-use crate::{FAILED, FINE, check};
+use crate::check;
+use crate::exit_code::{FAILED, FINE};
 
 /// Prints the configuration to standard output and each difference in meaning to standard error, so
 /// that the output can be redirected into a file.

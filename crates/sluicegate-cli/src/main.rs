@@ -8,6 +8,7 @@ mod admin_client;
 mod check;
 #[cfg(test)]
 mod doc_commands;
+mod exit_code;
 mod explain;
 mod import;
 mod keys;
@@ -23,6 +24,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use exit_code::FINE;
 
 /// Decisions allocate little, but connections do: mimalloc is faster here than the system's allocator.
 #[global_allocator]
@@ -142,11 +145,6 @@ enum Program {
         file: PathBuf,
     },
 }
-
-/// Exit code of success.
-const FINE: u8 = 0;
-/// Exit code of a refused configuration or a failed command. Clap itself exits with 2 on wrong usage.
-const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
     let code = match Arguments::parse().command {

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::{FAILED, FINE};
+use crate::exit_code::{FAILED, FINE};
 
 /// Prints the page of the program, or writes one page per command into a directory, which is created
 /// if it does not exist.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::admin_client::{AdminClient, AdminUrl};
-use crate::{FAILED, FINE};
+use crate::exit_code::{FAILED, FINE};
 
 /// Arguments of `sluicegate ready`.
 #[derive(Args)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use sluicegate_server::{Program, Ready};
 
-use crate::{FAILED, FINE, check};
+use crate::check;
+use crate::exit_code::{FAILED, FINE};
 
 /// Runs the server. Returns when a signal has ended it, or at once if it cannot start.
 pub fn run(path: Option<PathBuf>) -> u8 {

@@ -14,8 +14,8 @@ mod terminal;
 
 use clap::{Args, ValueEnum};
 
-use crate::FAILED;
 use crate::admin_args::{AdminArgs, print_out};
+use crate::exit_code::FAILED;
 use status::{TopQuery, fetch_json, fetch_status};
 
 /// Arguments of `sluicegate top`.

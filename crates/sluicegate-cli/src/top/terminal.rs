@@ -11,8 +11,8 @@ use serde_json::json;
 use super::app::{App, AppAction};
 use super::draw::draw;
 use super::status::{StatusReport, TopQuery, fetch_status};
-use crate::FINE;
 use crate::admin_client::{AdminClient, path_of};
+use crate::exit_code::FINE;
 use crate::sanitize::sanitize;
 
 /// Pause between two requests.
