@@ -4,12 +4,11 @@
 //! bytes that no client would send, use [`raw_socket`] and [`h2_frames`](crate::h2_frames).
 
 pub(crate) mod http2;
-mod response;
 
 use std::net::{IpAddr, SocketAddr};
 
+pub use crate::http_response::HttpResponse;
 use crate::raw_socket;
-pub use response::HttpResponse;
 
 /// A request, sent with [`send`](Self::send) or [`send_http2`](Self::send_http2).
 ///
@@ -157,10 +156,4 @@ pub fn request(address: SocketAddr, method: &str, target: &str, lines: &[&str]) 
     HttpRequest::new(method, target)
         .headers(lines)
         .send(address)
-}
-
-/// Name and value of a line `Name: value`, the name in lower case.
-fn split_line(line: &str) -> Option<(String, String)> {
-    let (name, value) = line.split_once(':')?;
-    Some((name.to_ascii_lowercase(), value.trim().to_owned()))
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::split_line;
-
 /// Everything that came back for a request, or for several on one connection.
 ///
 /// A response in HTTP/2 is written as the same text that HTTP/1.1 would have: `HTTP/2 200`, lines of
@@ -199,6 +197,12 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes
         .windows(wanted.len())
         .position(|window| window == wanted)
+}
+
+/// Name and value of a line `Name: value`, the name in lower case.
+pub(crate) fn split_line(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    Some((name.to_ascii_lowercase(), value.trim().to_owned()))
 }
 
 #[cfg(test)]

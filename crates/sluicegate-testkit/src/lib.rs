@@ -48,7 +48,6 @@ pub mod needs;
 mod processes;
 pub mod watchdog;
 
-mod builder;
 mod inspect;
 mod server;
 
@@ -62,6 +61,7 @@ mod fault_proxy;
 
 pub mod h2_frames;
 pub mod http_client;
+mod http_response;
 pub mod raw_socket;
 pub mod upstream_recorder;
 
@@ -70,16 +70,16 @@ mod latency;
 
 pub use alone::{alone, assert_passed, is_alone, run_alone, run_alone_by};
 pub use bound::{Admission, Bound, KeyReport, Report, Worst};
-pub use builder::RedisBuilder;
 pub use clock_shim::{ClockShim, ShimClock};
 pub use cluster::RedisCluster;
 pub use fault_proxy::{Fault, FaultProxy};
-pub use http_client::{HttpRequest, HttpResponse};
+pub use http_client::HttpRequest;
+pub use http_response::HttpResponse;
 pub use latency::Latencies;
 pub use processes::{STEP_TIMEOUT, eventually, free_port, wait_until};
 pub use replication::Replication;
 pub use sentinel::SentinelGroup;
-pub use server::RedisServer;
+pub use server::{RedisBuilder, RedisServer};
 pub use tls::{ClientAuth, TlsFiles};
 pub use upstream_recorder::{
     RecordedRequest, UpstreamProtocol, UpstreamRecorder, UpstreamResponse,

@@ -10,7 +10,7 @@ use std::thread;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::http_client::HttpResponse;
+use crate::http_response::HttpResponse;
 use crate::{STEP_TIMEOUT, free_port};
 
 /// Opens a connection that sends small writes at once.

@@ -1,5 +1,7 @@
 //! A Redis server of our own.
 
+mod builder;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -12,9 +14,11 @@ use redis::{Connection, ConnectionAddr, RedisResult};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::builder::{RedisBuilder, SOCKET};
 use crate::processes::wait_until;
 use crate::watchdog;
+
+pub use builder::RedisBuilder;
+use builder::SOCKET;
 
 /// A running (or killed, or stopped) `redis-server` with a directory of its own. Dropping it kills it.
 #[derive(Debug)]

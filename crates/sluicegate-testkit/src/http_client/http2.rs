@@ -7,8 +7,9 @@ use bytes::Bytes;
 use h2::RecvStream;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
-use super::{HttpRequest, HttpResponse, split_line};
+use super::{HttpRequest, HttpResponse};
 use crate::STEP_TIMEOUT;
+use crate::http_response::split_line;
 
 pub(super) fn send(request: &HttpRequest, address: SocketAddr) -> HttpResponse {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io};
 
+use super::RedisServer;
 use crate::processes::free_port;
-use crate::server::RedisServer;
 use crate::watchdog;
 use crate::{ClientAuth, ShimClock, TlsFiles};
 
