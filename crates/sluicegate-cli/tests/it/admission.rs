@@ -14,9 +14,11 @@ use std::fmt;
 use std::fs;
 
 use serde_json::json;
+use sluicegate_server::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use sluicegate_testkit::{UpstreamRecorder, UpstreamResponse, free_port};
 
 use crate::decisions;
+use crate::envoy_rls;
 use crate::operator;
 use crate::running::Sluicegate;
 use counters::{Counters, rate_limit_lines, wait_for_lines};
@@ -123,6 +125,35 @@ fn every_front_door_does_the_same_in_every_situation_or_has_a_reason() {
         println!("{} in every row: {reason}", door.name());
     }
     assert!(table.faults.is_empty(), "\n{}", table.faults.join("\n"));
+}
+
+#[test]
+fn a_question_that_cannot_be_read_is_counted_as_refused_over_json_and_grpc() {
+    let rows = situations::all(free_port(), "127.0.0.1:1");
+    let (_, sluicegate) = start(&rows[0], None);
+    let before = Counters::read(&sluicegate);
+    let request = decisions::request("/v1/check", &[], "{}");
+    let response = decisions::exchange(&sluicegate, request.as_bytes());
+    assert_eq!(response.status(), 400, "{response}");
+    let after_json = before.after_an_answer(&sluicegate);
+    assert_eq!(
+        after_json.answers_since(&before, FrontDoor::Json),
+        "refused"
+    );
+
+    // A descriptor has at least one entry.
+    let empty = envoy_rls::request([RateLimitDescriptor::default()]);
+    let status = envoy_rls::client(&sluicegate, async |channel| {
+        envoy_rls::ask_with(&channel, empty, None)
+            .await
+            .unwrap_err()
+    });
+    assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status:?}");
+    let after_grpc = after_json.after_an_answer(&sluicegate);
+    assert_eq!(
+        after_grpc.answers_since(&after_json, FrontDoor::Grpc),
+        "refused"
+    );
 }
 
 /// The rows so far, as text, and the cells that are neither as expected nor as marked.
