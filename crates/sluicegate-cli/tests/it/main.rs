@@ -7,6 +7,7 @@
 mod load;
 mod running;
 
+mod admission;
 mod answers;
 mod authorize;
 mod clients;

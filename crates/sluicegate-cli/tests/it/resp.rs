@@ -52,7 +52,7 @@ fn connect(sluicegate: &Sluicegate) -> TcpStream {
 }
 
 /// Everything that is answered to these bytes, until one of both hangs up.
-fn say(sluicegate: &Sluicegate, bytes: &[u8]) -> String {
+pub fn say(sluicegate: &Sluicegate, bytes: &[u8]) -> String {
     let mut stream = connect(sluicegate);
     let mut writing = stream.try_clone().unwrap();
     let bytes = bytes.to_vec();

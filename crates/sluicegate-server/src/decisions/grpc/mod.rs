@@ -248,10 +248,15 @@ async fn decide(
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
     let (gate, snapshot) = (&state.gate, Arc::clone(&state.gate.snapshot()));
-    let ground = Ground::of(request)?;
+    // A message that breaks a rule never comes to admission, which counts all others.
+    let refused = |status: Status| {
+        call.refuse(gate, DecisionAnswer::Refused);
+        status
+    };
+    let ground = Ground::of(request).map_err(refused)?;
     let subjects = ground.subjects();
     let question = match Question::of(&snapshot.policy, &ground, &subjects) {
-        Err(question::Mistake::Invalid(status)) => return Err(status),
+        Err(question::Mistake::Invalid(status)) => return Err(refused(status)),
         Err(question::Mistake::Unidentified(missing)) => Err(missing),
         Ok(question) => Ok(question),
     };
@@ -277,16 +282,7 @@ async fn decide(
                 .map(|subject| ruling_of_caller(gate, &snapshot, subject) == Some(Ruling::Deny));
             return Ok(answer::without_limits(are_denied));
         }
-        Admission::Refused(Refusal::Unavailable { error, .. }) => {
-            return Err(Status::unavailable(error.to_string()));
-        }
-        Admission::Refused(Refusal::Unidentified(missing)) => {
-            return Err(Status::invalid_argument(missing.to_string()));
-        }
-        // Descriptors have neither a path nor credentials.
-        Admission::Refused(Refusal::Misread(_) | Refusal::Unauthorized(_)) => {
-            return Err(Status::permission_denied("the caller may not pass"));
-        }
+        Admission::Refused(refusal) => return Err(status_of(&refusal)),
     };
     let question = question.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
     let is_allowed = taken.as_ref().is_none_or(Decision::is_allowed);
@@ -302,6 +298,18 @@ async fn decide(
         taken.as_ref(),
         &snapshot.headers,
     ))
+}
+
+/// The status of a refusal that is no answer in the words of the service.
+fn status_of(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Unavailable { error, .. } => Status::unavailable(error.to_string()),
+        Refusal::Unidentified(missing) => Status::invalid_argument(missing.to_string()),
+        // Limits and bans are answers, and descriptors have neither a path nor credentials.
+        Refusal::Limited(_) | Refusal::Banned | Refusal::Misread(_) | Refusal::Unauthorized(_) => {
+            Status::permission_denied("the caller may not pass")
+        }
+    }
 }
 
 /// Gives back what descriptors with negative hits ask for.
