@@ -31,10 +31,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
-use crate::telemetry::Metrics;
 use answer::AdminBody;
 use guard::Guard;
 use routes::Routes;
+use sluicegate_gate::telemetry::Metrics;
 
 pub use token::{AdminToken, TokenError};
 

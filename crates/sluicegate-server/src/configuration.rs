@@ -10,8 +10,8 @@ use sluicegate_config::{self as config, Config, Upstream};
 use tokio::runtime::Handle;
 
 use crate::decisions::DoorTls;
-use crate::gate::Gate;
 use crate::proxy::ProxyState;
+use sluicegate_gate::gate::Gate;
 
 /// The parts that a reload replaces, and the settings that it cannot.
 pub(crate) struct Configuration {

@@ -14,7 +14,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::handover;
 use crate::reload::{ConfigReader, LoadedConfig};
 use crate::server::Server;
-use crate::{supervisor, telemetry};
+use crate::supervisor;
+use sluicegate_gate::telemetry;
 
 /// A process to run, with everything it needs from the command line.
 pub struct Program {

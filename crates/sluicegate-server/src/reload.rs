@@ -16,7 +16,7 @@ use crate::admin::ConfigVersion;
 use crate::configuration::{Applied, Configuration, files_of};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
-use crate::telemetry::metrics::ReloadResult;
+use sluicegate_gate::telemetry::metrics::ReloadResult;
 
 /// A configuration and its source text.
 pub struct LoadedConfig {

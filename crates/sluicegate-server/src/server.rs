@@ -15,13 +15,13 @@ use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::configuration::Configuration;
 use crate::decisions;
 use crate::echo;
-use crate::gate::Gate;
 use crate::operator::Operator;
 use crate::proxy;
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
-use crate::scrape;
-use crate::store::AnyStore;
-use crate::telemetry::metrics::CollectedCounts;
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::scrape;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::CollectedCounts;
 
 /// A running Sluicegate.
 pub(crate) struct Server {

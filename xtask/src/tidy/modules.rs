@@ -21,7 +21,6 @@ const CYCLES_BEING_CUT: CratesNotYet = CratesNotYet {
         "sluicegate-cli",
         "sluicegate-config",
         "sluicegate-core",
-        "sluicegate-gate",
         "sluicegate-net",
         "sluicegate-server",
         "sluicegate-testkit",

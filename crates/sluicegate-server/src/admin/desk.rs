@@ -8,11 +8,11 @@ use sluicegate_core::unescape;
 
 use super::answer::{self, Answer};
 use super::query::Query;
-use crate::decision_stream::DecisionFilter;
 use crate::json_request::{is_json_body, read_description};
 use crate::operator::{Author, Operator, OperatorError};
-use crate::overrides::OverrideRequest;
-use crate::top_keys::TopKeysBy;
+use sluicegate_gate::decision_stream::DecisionFilter;
+use sluicegate_gate::overrides::OverrideRequest;
+use sluicegate_gate::top_keys::TopKeysBy;
 
 /// A path of the desk, with what stands in it.
 #[derive(Debug, PartialEq, Eq)]

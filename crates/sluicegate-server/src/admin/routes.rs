@@ -21,7 +21,7 @@ use super::guard::HEALTH;
 use super::page;
 use super::query::Query;
 use super::{AdminState, ConfigVersion};
-use crate::telemetry::rfc3339;
+use sluicegate_gate::telemetry::rfc3339;
 
 /// The paths and what they do.
 pub(super) struct Routes {

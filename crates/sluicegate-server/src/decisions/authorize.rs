@@ -15,9 +15,9 @@ use sluicegate::http::{RequestHead, host_of};
 
 use super::http::{Problem, Reply};
 use super::{DecisionCall, DecisionsState};
-use crate::admission::{Admission, Candidate, Purpose};
-use crate::refusal_response::{GrpcClients, write_refusal};
-use crate::telemetry::metrics::DecisionAnswer;
+use sluicegate_gate::admission::{Admission, Candidate, Purpose};
+use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
+use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
 /// What kind of gateway asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

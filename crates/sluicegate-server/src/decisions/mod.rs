@@ -23,7 +23,7 @@ use sluicegate_config as config;
 use sluicegate_net::Endpoint;
 use tokio::sync::watch;
 
-use crate::gate::Gate;
+use sluicegate_gate::gate::Gate;
 
 pub(crate) use call::DecisionCall;
 pub(crate) use check::CheckAnswer;

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::{DecisionsState, SharedToken};
-use crate::gate::Gate;
+use sluicegate_gate::gate::Gate;
 
 static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sluicegate_core::{ConsideredLimit, Nanos};
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
-use crate::charging::Inspection;
+use sluicegate_gate::charging::Inspection;
 
 /// What would happen to a request, and why.
 #[derive(Clone, Debug, Serialize)]

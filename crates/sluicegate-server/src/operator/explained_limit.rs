@@ -9,7 +9,7 @@ use sluicegate_core::{
     Outcome, PartValue, Quota, TokenBucket,
 };
 
-use crate::charging::{Inspection, TermsSource};
+use sluicegate_gate::charging::{Inspection, TermsSource};
 
 /// One limit, as far as it has to do with a request.
 #[derive(Clone, Debug, Serialize)]
@@ -400,7 +400,7 @@ mod tests {
     use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
     use sluicegate_core::{Limit, Policy, Subject, Timestamp};
 
-    use crate::charging::look;
+    use sluicegate_gate::charging::look;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sluicegate_core::Nanos;
 
 use super::shared_list::SharedList;
-use crate::request_id::RequestId;
-use crate::store::AnyStore;
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::store::AnyStore;
 
 /// Who else is there.
 pub(crate) struct Replicas {

@@ -5,8 +5,8 @@ use sluicegate::{FoundKeys, KeyLayout, KeySearch};
 use sluicegate_core::{Key, Policy};
 
 use super::{Operator, OperatorError};
-use crate::store::AnyStore;
-use crate::top_keys::TopKeysBy;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::top_keys::TopKeysBy;
 
 impl Operator {
     /// Looks for counters. A store in this process knows its keys by their hashes only; then those are told whose names the

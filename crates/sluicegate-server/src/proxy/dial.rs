@@ -9,7 +9,7 @@ use sluicegate_net::ServerStream;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::upstream::Server;
-use crate::external::BackendPolicy;
+use sluicegate_gate::external::BackendPolicy;
 
 /// Connects to a server, with all of TLS, within `timeout`.
 pub(super) async fn dial(server: &Server, timeout: Duration) -> io::Result<ServerStream> {

@@ -25,9 +25,9 @@ use super::service::{self, Caller};
 use super::state::ProxySnapshot;
 use super::streams;
 use super::upstream::{Group, Server};
-use crate::external::ExternalLimits;
-use crate::telemetry::Metrics;
-use crate::telemetry::metrics::UpstreamFailure;
+use sluicegate_gate::external::ExternalLimits;
+use sluicegate_gate::telemetry::Metrics;
+use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {

@@ -11,9 +11,9 @@ use sluicegate_net::tls;
 
 use super::rewrite;
 use super::upstream::{Routes, Server, Servers};
-use crate::external::Backend;
-use crate::gate::Gate;
-use crate::snapshot::Snapshot;
+use sluicegate_gate::external::Backend;
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::snapshot::Snapshot;
 
 /// One version of the proxy's configuration, together with the gate's.
 pub(crate) struct ProxySnapshot {

@@ -14,8 +14,8 @@ use sluicegate_core::PathPattern;
 use sluicegate_net::tls;
 use tokio_rustls::TlsConnector;
 
-use crate::external::{Backend, BackendHttp, BackendPolicy};
 use crate::file_hash;
+use sluicegate_gate::external::{Backend, BackendHttp, BackendPolicy};
 
 /// A server that requests are forwarded to.
 pub(crate) struct Server {

@@ -42,13 +42,15 @@ use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitR
 use self::question::{Ground, Question};
 use super::door::{DoorTls, Protocol};
 use super::{DecisionCall, DecisionsState, SharedToken};
-use crate::access::Ruling;
-use crate::admission::{Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller};
-use crate::charging;
-use crate::gate::Gate;
-use crate::snapshot::Snapshot;
-use crate::telemetry::DecisionTransport;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+use sluicegate_gate::access::Ruling;
+use sluicegate_gate::admission::{
+    Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller,
+};
+use sluicegate_gate::charging;
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::telemetry::DecisionTransport;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

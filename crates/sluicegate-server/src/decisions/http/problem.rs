@@ -10,8 +10,8 @@ use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
 
 use super::Reply;
-use crate::admission::Refusal;
 use crate::json_request::{QuestionError, shortened};
+use sluicegate_gate::admission::Refusal;
 
 /// A question that has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

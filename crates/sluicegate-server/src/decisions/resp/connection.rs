@@ -16,9 +16,9 @@ use super::parse::{Parsed, Parser};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
 use crate::decisions::DecisionsState;
-use crate::snapshot::Snapshot;
-use crate::store::AnyStore;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// A connection to a client.
 pub(super) struct Connection<S> {

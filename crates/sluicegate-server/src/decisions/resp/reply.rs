@@ -2,7 +2,7 @@
 
 use sluicegate::{Decision, Nanos, StoreError};
 
-use crate::admission::{Admission, Admitted, Refusal};
+use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
 /// Which protocol a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

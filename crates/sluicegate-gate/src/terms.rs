@@ -14,10 +14,13 @@ use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
 
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OnBehalf<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) headers: &'a HeaderMap,
+pub struct OnBehalf<'a> {
+    /// The method; empty when nothing is known about the request.
+    pub method: &'a str,
+    /// The normalized path; empty when nothing is known about the request.
+    pub path: &'a str,
+    /// All headers; `external` leaves out those that the service must not see.
+    pub headers: &'a HeaderMap,
 }
 
 impl<'a> OnBehalf<'a> {
@@ -40,7 +43,7 @@ impl<'a> OnBehalf<'a> {
 
 impl OnBehalf<'static> {
     /// Stands for a question about a counter, which tells nothing about a request.
-    pub(crate) fn nobody() -> Self {
+    pub fn nobody() -> Self {
         static NO_HEADERS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
         Self {
             method: "",
@@ -61,7 +64,7 @@ impl ExternalTerms {
     }
 
     /// The answer about the charge at `index`.
-    pub(crate) fn at(&self, index: usize) -> Option<&ExternalLimits> {
+    pub fn at(&self, index: usize) -> Option<&ExternalLimits> {
         self.0.get(index)?.as_deref()
     }
 
@@ -86,11 +89,7 @@ impl ExternalTerms {
     }
 
     /// Asks about all charges at the same time: together they take no longer than the slowest.
-    pub(crate) async fn ask(
-        external: &External,
-        charges: &[Charge<'_>],
-        request: &OnBehalf<'_>,
-    ) -> Self {
+    pub async fn ask(external: &External, charges: &[Charge<'_>], request: &OnBehalf<'_>) -> Self {
         let ask = async |charge: &Charge<'_>| {
             if charge.key.limit().quota_from == QuotaSource::Limit {
                 return None;
@@ -105,7 +104,7 @@ impl ExternalTerms {
     }
 
     /// The charges under these terms, without those that are not limited.
-    pub(crate) fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
+    pub fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         let charges = charges.iter().zip(self.0.iter());
         let is_limited = |told: &Option<Arc<ExternalLimits>>| {
             told.as_ref().is_none_or(|told| told.quota.is_some())
@@ -117,7 +116,7 @@ impl ExternalTerms {
     }
 
     /// The charges under these terms, one for each; one that is not limited costs nothing.
-    pub(crate) fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
+    pub fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         charges
             .iter()
             .zip(self.0.iter())
@@ -126,7 +125,7 @@ impl ExternalTerms {
     }
 
     /// The first answer that names a server or a timeout for the caller's requests.
-    pub(crate) fn routing(&self) -> Option<Arc<ExternalLimits>> {
+    pub fn routing(&self) -> Option<Arc<ExternalLimits>> {
         let says_more =
             |told: &&Arc<ExternalLimits>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()
@@ -141,7 +140,7 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
 }
 
 /// The charge under what the service said about its caller.
-pub(crate) fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
+pub fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
     let Some(told) = told else { return charge };
     match told.quota {
         Some(quota) => charge.quota = quota,
