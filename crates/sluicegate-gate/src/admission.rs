@@ -141,7 +141,7 @@ impl Refusal {
 
 impl Admission {
     /// The label that counts it.
-    pub fn label(&self) -> DecisionAnswer {
+    pub(crate) fn label(&self) -> DecisionAnswer {
         match self {
             Self::Admitted(_) => DecisionAnswer::Allowed,
             Self::Refused(refusal) => refusal.label(),

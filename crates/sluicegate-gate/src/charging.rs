@@ -17,11 +17,11 @@ use crate::snapshot::Snapshot;
 use crate::terms::{ExternalTerms, OnBehalf, under};
 
 /// A verdict on the charges of a request.
-pub struct Charged {
+pub(crate) struct Charged {
     /// The decision, or the failure policy's answer while the store is away.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub routing: Option<Arc<ExternalLimits>>,
+    pub(crate) routing: Option<Arc<ExternalLimits>>,
 }
 
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
@@ -64,7 +64,11 @@ pub(crate) async fn charge_request(
 
 /// Takes charges that a caller names, all or nothing. Every charge has an entry in the decision: one
 /// that the terms leave unlimited is looked at and takes nothing.
-pub async fn charge_named(gate: &Gate, snapshot: &Snapshot, charges: &[Charge<'_>]) -> Verdict {
+pub(crate) async fn charge_named(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+) -> Verdict {
     match &snapshot.external {
         None => take(gate, snapshot, charges, UnlimitedCharge::Look).await,
         Some(external) => {

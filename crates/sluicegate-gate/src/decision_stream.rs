@@ -102,7 +102,7 @@ impl DecisionStream {
     }
 
     /// Events that nobody took in time.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 

@@ -82,14 +82,14 @@ impl OverrideSet {
     }
 
     /// How many bans and how many overrides there are.
-    pub fn count(&self) -> (u64, u64) {
+    pub(crate) fn count(&self) -> (u64, u64) {
         let bans = self.all.iter().filter(|order| order.kind() == "ban");
         let bans = bans.count() as u64;
         (bans, self.all.len() as u64 - bans)
     }
 
     /// The lists of who is banned.
-    pub fn bans(&self) -> &AccessLists {
+    pub(crate) fn bans(&self) -> &AccessLists {
         &self.bans
     }
 

@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// The limits, indexed for looking up those of a request.
     pub policy: Arc<Policy>,
     /// The headers that limits are keyed by, for finding their twins.
-    pub key_headers: KeyHeaders,
+    pub(crate) key_headers: KeyHeaders,
     /// The counters of each limit's decisions.
     pub counts: LimitCounts,
     /// How the client's address is found.
@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// The styles of rate limit headers.
     pub headers: ResponseHeaders,
     /// The form of refusals.
-    pub body: BodyStyle,
+    pub(crate) body: BodyStyle,
     /// Write a line of the access log for every request.
     pub log_access: bool,
     /// Write the `RATE_LIMIT` line for every denial.

@@ -64,7 +64,7 @@ impl ExternalTerms {
     }
 
     /// The answer about the charge at `index`.
-    pub fn at(&self, index: usize) -> Option<&ExternalLimits> {
+    pub(crate) fn at(&self, index: usize) -> Option<&ExternalLimits> {
         self.0.get(index)?.as_deref()
     }
 
@@ -89,7 +89,11 @@ impl ExternalTerms {
     }
 
     /// Asks about all charges at the same time: together they take no longer than the slowest.
-    pub async fn ask(external: &External, charges: &[Charge<'_>], request: &OnBehalf<'_>) -> Self {
+    pub(crate) async fn ask(
+        external: &External,
+        charges: &[Charge<'_>],
+        request: &OnBehalf<'_>,
+    ) -> Self {
         let ask = async |charge: &Charge<'_>| {
             if charge.key.limit().quota_from == QuotaSource::Limit {
                 return None;
@@ -104,7 +108,7 @@ impl ExternalTerms {
     }
 
     /// The charges under these terms, without those that are not limited.
-    pub fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
+    pub(crate) fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         let charges = charges.iter().zip(self.0.iter());
         let is_limited = |told: &Option<Arc<ExternalLimits>>| {
             told.as_ref().is_none_or(|told| told.quota.is_some())
@@ -116,7 +120,7 @@ impl ExternalTerms {
     }
 
     /// The charges under these terms, one for each; one that is not limited costs nothing.
-    pub fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
+    pub(crate) fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         charges
             .iter()
             .zip(self.0.iter())
@@ -140,7 +144,7 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
 }
 
 /// The charge under what the service said about its caller.
-pub fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
+pub(crate) fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
     let Some(told) = told else { return charge };
     match told.quota {
         Some(quota) => charge.quota = quota,

@@ -23,7 +23,7 @@ type Setup = (ExternalSettings, Option<Vec<u8>>);
 
 impl Externals {
     /// Calls are made on `background`, so that they outlive the request that needed them.
-    pub fn new(background: Handle, store: &AnyStore) -> Self {
+    pub(crate) fn new(background: Handle, store: &AnyStore) -> Self {
         let store = match store {
             AnyStore::Redis(store) => Some(Arc::clone(store)),
             AnyStore::Local(_) => None,
@@ -37,7 +37,7 @@ impl Externals {
 
     /// The service that a configuration names. With unchanged settings it is the same one as
     /// before, with its cache, breakers and calls in flight.
-    pub fn service(
+    pub(crate) fn service(
         &self,
         settings: Option<&ExternalSettings>,
     ) -> Result<Option<External>, Vec<String>> {

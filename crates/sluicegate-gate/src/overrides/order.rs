@@ -45,13 +45,13 @@ pub struct Override {
     /// The parts of the key, as they were given; `None` is every key.
     pub key: Option<Vec<String>>,
     /// The quota in place of the limit's own.
-    pub grant: Grant,
+    pub(crate) grant: Grant,
 }
 
 /// What a key gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Grant {
+pub(crate) enum Grant {
     /// Anything.
     Unlimited,
     /// So much, as a configuration writes it.

@@ -63,7 +63,7 @@ const LAST_EXPORT: Duration = Duration::from_secs(2);
 
 impl Traces {
     /// Prepares the sender; no connection is made before there is a span to send.
-    pub fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
+    pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
         let _entered = background.enter();
         let mut exporter = SpanExporter::builder()
             .with_tonic()
