@@ -1,7 +1,7 @@
 //! The terms of a charge: the quota it is taken under, and where that quota comes from.
 //!
 //! A limit's own quota holds unless the limits service says otherwise about the caller
-//! ([`ExternalTerms`]), and an operator's override comes before both (see `charging.rs`).
+//! (`ExternalTerms`), and an operator's override comes before both (see `charging.rs`).
 
 use std::sync::{Arc, LazyLock};
 

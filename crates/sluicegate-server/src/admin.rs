@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sluicegate_config::Bounds;
+use sluicegate_gate::telemetry::Metrics;
 use sluicegate_net::{
     Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
     IncomingRequest, TimeoutPolicy, Transport,
@@ -34,7 +35,6 @@ use crate::operator::Operator;
 use answer::AdminBody;
 use guard::Guard;
 use routes::Routes;
-use sluicegate_gate::telemetry::Metrics;
 
 pub use token::{AdminToken, TokenError};
 

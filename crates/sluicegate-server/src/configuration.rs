@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_gate::gate::Gate;
 use tokio::runtime::Handle;
 
 use crate::decisions::DoorTls;
 use crate::proxy::ProxyState;
-use sluicegate_gate::gate::Gate;
 
 /// The parts that a reload replaces, and the settings that it cannot.
 pub(crate) struct Configuration {

@@ -7,6 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::scrape;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::CollectedCounts;
 use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -18,10 +22,6 @@ use crate::echo;
 use crate::operator::Operator;
 use crate::proxy;
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
-use sluicegate_gate::gate::Gate;
-use sluicegate_gate::scrape;
-use sluicegate_gate::store::AnyStore;
-use sluicegate_gate::telemetry::metrics::CollectedCounts;
 
 /// A running Sluicegate.
 pub(crate) struct Server {

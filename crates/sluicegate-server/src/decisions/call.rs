@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-
 use sluicegate_gate::admission::{
     Admission, AdmissionRecord, AdmissionRequest, Candidate, Purpose, admit,
 };

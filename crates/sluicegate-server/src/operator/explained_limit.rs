@@ -8,7 +8,6 @@ use sluicegate_core::{
     Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
     Outcome, PartValue, Quota, TokenBucket,
 };
-
 use sluicegate_gate::charging::{Inspection, TermsSource};
 
 /// One limit, as far as it has to do with a request.
@@ -399,7 +398,6 @@ pub(super) fn in_words(span: Nanos) -> String {
 mod tests {
     use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
     use sluicegate_core::{Limit, Policy, Subject, Timestamp};
-
     use sluicegate_gate::charging::look;
 
     use super::*;

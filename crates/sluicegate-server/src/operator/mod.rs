@@ -19,6 +19,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use sluicegate_core::Nanos;
+use sluicegate_gate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::telemetry::AUDIT;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -26,11 +31,6 @@ use self::history::History;
 use self::replicas::Replicas;
 use self::shared_list::{ENTRIES_MAX, SharedList};
 use crate::reload::Reloader;
-use sluicegate_gate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
-use sluicegate_gate::gate::Gate;
-use sluicegate_gate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
-use sluicegate_gate::request_id::RequestId;
-use sluicegate_gate::telemetry::AUDIT;
 
 pub use explain::Explanation;
 pub use explained_limit::ExplainedLimit;

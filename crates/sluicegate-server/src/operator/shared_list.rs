@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sluicegate::RedisStore;
 use sluicegate_core::Nanos;
-
 use sluicegate_gate::store::AnyStore;
 
 /// A list that all replicas see.

@@ -8,10 +8,10 @@ use http_body_util::Full;
 use serde::Serialize;
 use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
+use sluicegate_gate::admission::Refusal;
 
 use super::Reply;
 use crate::json_request::{QuestionError, shortened};
-use sluicegate_gate::admission::Refusal;
 
 /// A question that has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,6 @@
 //! Answers as clients of Redis read them.
 
 use sluicegate::{Decision, Nanos, StoreError};
-
 use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
 /// Which protocol a client asked for.
