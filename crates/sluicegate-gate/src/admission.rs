@@ -13,9 +13,11 @@
 //! service that name their charges or their principal take the steps that apply to them. Counting,
 //! sampling, the facts for access log and span, and the `RATE_LIMIT` line happen in here, once.
 
+mod record;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::{HeaderMap, StatusCode, Uri};
@@ -25,6 +27,7 @@ use sluicegate_core::{
     Charge, Decision, FailureStatus, MissingKey, PartValue, Principal, Stage, Subject,
 };
 
+pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
 use crate::auth::{Identity, Unauthorized};
 use crate::charging::{Charged, charge_named, charge_request};
@@ -158,62 +161,6 @@ impl Admission {
     }
 }
 
-/// Facts about one admission, for the access log and the span of its request. Each is written once;
-/// of a batch, the first answer counts.
-#[derive(Debug, Default)]
-pub struct AdmissionRecord {
-    caller: OnceLock<CallerFacts>,
-    principal: OnceLock<String>,
-    answer: OnceLock<(DecisionAnswer, Option<String>)>,
-}
-
-/// The request as it was read.
-#[derive(Debug)]
-pub struct CallerFacts {
-    /// The client's address, after trusted proxies were walked; `None` when the peer has none.
-    pub client_ip: Option<IpAddr>,
-    /// The host in its one spelling; `None` when the request names none.
-    pub host: Option<String>,
-    /// The path in its one spelling.
-    pub path: String,
-}
-
-impl AdmissionRecord {
-    /// The request as it was read; `None` when it was refused before.
-    pub fn caller(&self) -> Option<&CallerFacts> {
-        self.caller.get()
-    }
-
-    /// The verified principal.
-    pub fn principal(&self) -> Option<&str> {
-        self.principal.get().map(String::as_str)
-    }
-
-    /// The answer, as metrics call it; `None` before there is one.
-    pub fn answer(&self) -> Option<DecisionAnswer> {
-        self.answer.get().map(|(answer, _)| *answer)
-    }
-
-    /// The first limit that denied.
-    pub fn limit(&self) -> Option<&str> {
-        self.answer.get()?.1.as_deref()
-    }
-
-    /// Notes the answer, with the limit that denied.
-    pub fn note_answer(&self, answer: DecisionAnswer, decision: Option<&Decision>) {
-        let denied_by = || Some(decision?.denials().next()?.0.name.clone());
-        self.answer.get_or_init(|| (answer, denied_by()));
-    }
-
-    fn note_caller(&self, extracted: &Extracted<'_>) {
-        self.caller.get_or_init(|| CallerFacts {
-            client_ip: extracted.client_ip,
-            host: extracted.host.as_deref().map(str::to_owned),
-            path: extracted.path.to_string(),
-        });
-    }
-}
-
 /// Decides whether a request may go on.
 pub async fn admit(gate: &Gate, snapshot: &Snapshot, question: AdmissionRequest<'_>) -> Admission {
     let AdmissionRequest {
@@ -318,7 +265,7 @@ impl Entrance<'_> {
             Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
         };
         if let (Some(record), Some(principal)) = (self.record, &principal) {
-            record.principal.get_or_init(|| principal.id.clone());
+            record.note_principal(&principal.id);
         }
         let ruling = principal
             .as_deref()

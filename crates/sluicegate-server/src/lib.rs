@@ -1,7 +1,7 @@
 //! Sluicegate's front doors: the edge proxy, the decision service, and what operators see of them.
 //!
-//! Reading order follows a request: `proxy/connection.rs` takes it in, `proxy/service.rs` decides, `proxy/forward.rs` finds
-//! a server, and `proxy/exchange.rs` speaks to it.
+//! Reading order follows a request: `sluicegate-net` reads it, `proxy/service.rs` handles it and
+//! asks `sluicegate_gate` to admit it, and `proxy/forward.rs` finds a server and sends it there.
 #![forbid(unsafe_code)]
 
 pub mod admin;

@@ -288,6 +288,10 @@ mod tests {
             v6.what,
             What::BanClients("2001:db8::1/128".parse().unwrap())
         );
+    }
+
+    #[test]
+    fn a_ban_that_cannot_be_granted_is_refused_with_the_field() {
         for (text, place) in [
             (
                 r#"{"client_ip":"203.0.113.9","for":"1h","by":"ann"}"#,
