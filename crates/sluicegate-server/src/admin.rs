@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sluicegate_config::Bounds;
+use sluicegate_gate::telemetry::Metrics;
 use sluicegate_net::{
     Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
     IncomingRequest, TimeoutPolicy, Transport,
@@ -31,7 +32,6 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
-use crate::telemetry::Metrics;
 use answer::AdminBody;
 use guard::Guard;
 use routes::Routes;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_gate::gate::Gate;
 use tokio::runtime::Handle;
 
 use crate::decisions::DoorTls;
-use crate::gate::Gate;
 use crate::proxy::ProxyState;
 
 /// The parts that a reload replaces, and the settings that it cannot.

@@ -8,13 +8,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Child;
 
+use sluicegate_gate::telemetry;
 use sluicegate_net::InheritedSockets;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::handover;
 use crate::reload::{ConfigReader, LoadedConfig};
 use crate::server::Server;
-use crate::{supervisor, telemetry};
+use crate::supervisor;
 
 /// A process to run, with everything it needs from the command line.
 pub struct Program {

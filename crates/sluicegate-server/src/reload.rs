@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
+use sluicegate_gate::telemetry::metrics::ReloadResult;
 
 use crate::admin::ConfigVersion;
 use crate::configuration::{Applied, Configuration, files_of};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
-use crate::telemetry::metrics::ReloadResult;
 
 /// A configuration and its source text.
 pub struct LoadedConfig {

@@ -7,6 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::scrape;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::CollectedCounts;
 use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -15,13 +19,9 @@ use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::configuration::Configuration;
 use crate::decisions;
 use crate::echo;
-use crate::gate::Gate;
 use crate::operator::Operator;
 use crate::proxy;
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
-use crate::scrape;
-use crate::store::AnyStore;
-use crate::telemetry::metrics::CollectedCounts;
 
 /// A running Sluicegate.
 pub(crate) struct Server {

@@ -29,7 +29,7 @@ struct CrateLayer {
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [CrateLayer; 12] = [
+const LAYERS: [CrateLayer; 13] = [
     CrateLayer {
         name: CORE,
         may_use: &[],
@@ -47,9 +47,21 @@ const LAYERS: [CrateLayer; 12] = [
         name: "sluicegate-net",
         may_use: &["sluicegate-config"],
     },
+    // Knows limits and no sockets of clients: of the network, only TLS towards the services it asks
+    // and the counts of connections that it exports.
+    CrateLayer {
+        name: "sluicegate-gate",
+        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-net"],
+    },
     CrateLayer {
         name: "sluicegate-server",
-        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-net"],
+        may_use: &[
+            CORE,
+            "sluicegate-config",
+            "sluicegate",
+            "sluicegate-net",
+            "sluicegate-gate",
+        ],
     },
     CrateLayer {
         name: "sluicegate-sim",

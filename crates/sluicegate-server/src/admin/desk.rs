@@ -5,14 +5,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluicegate::KeySearch;
 use sluicegate_core::unescape;
+use sluicegate_gate::decision_stream::DecisionFilter;
+use sluicegate_gate::overrides::OverrideRequest;
+use sluicegate_gate::top_keys::TopKeysBy;
 
 use super::answer::{self, Answer};
 use super::query::Query;
-use crate::decision_stream::DecisionFilter;
 use crate::json_request::{is_json_body, read_description};
 use crate::operator::{Author, Operator, OperatorError};
-use crate::overrides::OverrideRequest;
-use crate::top_keys::TopKeysBy;
 
 /// A path of the desk, with what stands in it.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
+use sluicegate_gate::telemetry::rfc3339;
 use sluicegate_net::ClientBody;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -21,7 +22,6 @@ use super::guard::HEALTH;
 use super::page;
 use super::query::Query;
 use super::{AdminState, ConfigVersion};
-use crate::telemetry::rfc3339;
 
 /// The paths and what they do.
 pub(super) struct Routes {

@@ -12,12 +12,12 @@ use http::request::Parts;
 use http::{Response, StatusCode, Uri};
 use http_body_util::Full;
 use sluicegate::http::{RequestHead, host_of};
+use sluicegate_gate::admission::{Admission, Candidate, Purpose};
+use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
+use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
 use super::http::{Problem, Reply};
 use super::{DecisionCall, DecisionsState};
-use crate::admission::{Admission, Candidate, Purpose};
-use crate::refusal_response::{GrpcClients, write_refusal};
-use crate::telemetry::metrics::DecisionAnswer;
 
 /// What kind of gateway asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

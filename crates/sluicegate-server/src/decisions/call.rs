@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-
-use crate::admission::{Admission, AdmissionRecord, AdmissionRequest, Candidate, Purpose, admit};
-use crate::gate::Gate;
-use crate::request_id::RequestId;
-use crate::snapshot::Snapshot;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
-use crate::telemetry::{DecisionSummary, DecisionTransport, TraceSpan};
+use sluicegate_gate::admission::{
+    Admission, AdmissionRecord, AdmissionRequest, Candidate, Purpose, admit,
+};
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
+use sluicegate_gate::telemetry::{DecisionSummary, DecisionTransport, TraceSpan};
 
 /// A call. Clones are the same one.
 #[derive(Clone)]

@@ -3,11 +3,11 @@
 use http::HeaderMap;
 use sluicegate::{StoreError, Verdict};
 use sluicegate_core::{Charge, Decision, MissingKey, Nanos, Subject};
+use sluicegate_gate::admission::{Admission, Candidate, Purpose, Refusal};
+use sluicegate_gate::charging;
+use sluicegate_gate::snapshot::Snapshot;
 
 use super::{DecisionCall, DecisionsState};
-use crate::admission::{Admission, Candidate, Purpose, Refusal};
-use crate::charging;
-use crate::snapshot::Snapshot;
 
 /// What a check is about.
 pub(super) enum CheckedThing<'a> {

@@ -20,10 +20,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use sluicegate_config as config;
+use sluicegate_gate::gate::Gate;
 use sluicegate_net::Endpoint;
 use tokio::sync::watch;
-
-use crate::gate::Gate;
 
 pub(crate) use call::DecisionCall;
 pub(crate) use check::CheckAnswer;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use sluicegate_config::{Source, load};
+use sluicegate_gate::gate::Gate;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::{DecisionsState, SharedToken};
-use crate::gate::Gate;
 
 static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 use sluicegate_core::{ConsideredLimit, Nanos};
+use sluicegate_gate::charging::Inspection;
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
-use crate::charging::Inspection;
 
 /// What would happen to a request, and why.
 #[derive(Clone, Debug, Serialize)]

@@ -8,8 +8,7 @@ use sluicegate_core::{
     Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
     Outcome, PartValue, Quota, TokenBucket,
 };
-
-use crate::charging::{Inspection, TermsSource};
+use sluicegate_gate::charging::{Inspection, TermsSource};
 
 /// One limit, as far as it has to do with a request.
 #[derive(Clone, Debug, Serialize)]
@@ -399,8 +398,7 @@ pub(super) fn in_words(span: Nanos) -> String {
 mod tests {
     use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
     use sluicegate_core::{Limit, Policy, Subject, Timestamp};
-
-    use crate::charging::look;
+    use sluicegate_gate::charging::look;
 
     use super::*;
 

@@ -7,15 +7,15 @@ use sluicegate::http::HeaderLines;
 use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
 use sluicegate_config::{Config, quota_in_words};
 use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
+use sluicegate_gate::access::{AccessLists, Ruling};
+use sluicegate_gate::auth::{Authenticator, Identity};
+use sluicegate_gate::charging::{self, Inspection, TermsSource, look};
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::terms::OnBehalf;
 
 use super::explain::{ExplainedCaller, Explanation, Listed, explain};
 use super::{Author, Operator, OperatorError};
-use crate::access::{AccessLists, Ruling};
-use crate::auth::{Authenticator, Identity};
-use crate::charging::{self, Inspection, TermsSource, look};
 use crate::json_request::{RequestDescription, read_description};
-use crate::store::AnyStore;
-use crate::terms::OnBehalf;
 
 impl Operator {
     /// What a counter holds.

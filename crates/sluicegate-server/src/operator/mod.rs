@@ -19,18 +19,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use sluicegate_core::Nanos;
+use sluicegate_gate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::telemetry::AUDIT;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::history::History;
 use self::replicas::Replicas;
 use self::shared_list::{ENTRIES_MAX, SharedList};
-use crate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
-use crate::gate::Gate;
-use crate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
 use crate::reload::Reloader;
-use crate::request_id::RequestId;
-use crate::telemetry::AUDIT;
 
 pub use explain::Explanation;
 pub use explained_limit::ExplainedLimit;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluicegate_core::Nanos;
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::store::AnyStore;
 
 use super::shared_list::SharedList;
-use crate::request_id::RequestId;
-use crate::store::AnyStore;
 
 /// Who else is there.
 pub(crate) struct Replicas {

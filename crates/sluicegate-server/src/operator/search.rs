@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use sluicegate::{FoundKeys, KeyLayout, KeySearch};
 use sluicegate_core::{Key, Policy};
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::top_keys::TopKeysBy;
 
 use super::{Operator, OperatorError};
-use crate::store::AnyStore;
-use crate::top_keys::TopKeysBy;
 
 impl Operator {
     /// Looks for counters. A store in this process knows its keys by their hashes only; then those are told whose names the

@@ -6,8 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sluicegate::RedisStore;
 use sluicegate_core::Nanos;
-
-use crate::store::AnyStore;
+use sluicegate_gate::store::AnyStore;
 
 /// A list that all replicas see.
 pub(crate) struct SharedList<T> {

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use sluicegate::NodeState;
 use sluicegate_config::quota_in_words;
 use sluicegate_core::Mode;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
+use sluicegate_gate::telemetry::rfc3339;
+use sluicegate_gate::top_keys::{TopKey, TopKeysBy};
 
 use super::history::Totals;
 use super::{Operator, now_ms};
 use crate::reload::ConfigStatus;
-use crate::store::AnyStore;
-use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
-use crate::telemetry::rfc3339;
-use crate::top_keys::{TopKey, TopKeysBy};
 
 impl Operator {
     /// Everything that changes all the time, with the last five minutes if they are wanted.

@@ -5,11 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use sluicegate_gate::external::BackendPolicy;
 use sluicegate_net::ServerStream;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::upstream::Server;
-use crate::external::BackendPolicy;
 
 /// Connects to a server, with all of TLS, within `timeout`.
 pub(super) async fn dial(server: &Server, timeout: Duration) -> io::Result<ServerStream> {

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use http::request::Parts;
 use http::{HeaderValue, Method};
+use sluicegate_gate::admission::AdmissionRecord;
+use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome};
+use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
 use super::service::Caller;
-use crate::admission::AdmissionRecord;
-use crate::request_id::RequestId;
-use crate::telemetry::metrics::{Label, RequestOutcome};
-use crate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
 /// Lives as long as a request; its end is the request's.
 pub(super) struct Ending {

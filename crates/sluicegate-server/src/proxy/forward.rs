@@ -11,6 +11,9 @@ use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
+use sluicegate_gate::external::ExternalLimits;
+use sluicegate_gate::telemetry::Metrics;
+use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::{
     BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
     HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
@@ -25,9 +28,6 @@ use super::service::{self, Caller};
 use super::state::ProxySnapshot;
 use super::streams;
 use super::upstream::{Group, Server};
-use crate::external::ExternalLimits;
-use crate::telemetry::Metrics;
-use crate::telemetry::metrics::UpstreamFailure;
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {

@@ -8,6 +8,13 @@ use http::header::{ALLOW, CONTENT_LENGTH, HeaderMap, HeaderName};
 use http::request::Parts;
 use http_body::Body;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
+use sluicegate_gate::admission::{
+    Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit,
+};
+use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
+use sluicegate_gate::request_id::{self, RequestId};
+use sluicegate_gate::telemetry::TRACEPARENT;
+use sluicegate_gate::telemetry::metrics::RequestOutcome;
 use sluicegate_net::{
     BodyEnd, ClientBody, Connection, Handler, HttpResponse as Answer, IncomingRequest,
     InvalidRequest, ResponseLines, upgrade_of, validate,
@@ -19,11 +26,6 @@ use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
-use crate::admission::{Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit};
-use crate::refusal_response::{GrpcClients, write_refusal};
-use crate::request_id::{self, RequestId};
-use crate::telemetry::TRACEPARENT;
-use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
 pub(super) type Caller = Connection<ProxyState>;

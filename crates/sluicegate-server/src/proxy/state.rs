@@ -7,13 +7,13 @@ use arc_swap::{ArcSwap, Guard};
 use http::HeaderName;
 use rustls::ServerConfig;
 use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
+use sluicegate_gate::external::Backend;
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_net::tls;
 
 use super::rewrite;
 use super::upstream::{Routes, Server, Servers};
-use crate::external::Backend;
-use crate::gate::Gate;
-use crate::snapshot::Snapshot;
 
 /// One version of the proxy's configuration, together with the gate's.
 pub(crate) struct ProxySnapshot {

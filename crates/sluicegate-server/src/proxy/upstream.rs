@@ -11,10 +11,10 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use sluicegate_config::{Route, Upstream, UpstreamHttp};
 use sluicegate_core::PathPattern;
+use sluicegate_gate::external::{Backend, BackendHttp, BackendPolicy};
 use sluicegate_net::tls;
 use tokio_rustls::TlsConnector;
 
-use crate::external::{Backend, BackendHttp, BackendPolicy};
 use crate::file_hash;
 
 /// A server that requests are forwarded to.

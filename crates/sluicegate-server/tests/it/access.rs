@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::{IpNet, Ipv4Net};
 use proptest::prelude::*;
 use sluicegate_config::{Access, AccessList};
-use sluicegate_server::{AccessLists, Ruling};
+use sluicegate_gate::access::{AccessLists, Ruling};
 
 fn list(cidrs: &[&str], keys: &[&str]) -> AccessList {
     let cidrs = cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use sluicegate::http::RateLimitLine;
 use sluicegate_config::LogFormat;
-use sluicegate_server::telemetry::{AccessLog, AccessLogEntry, Metrics};
+use sluicegate_gate::telemetry::{AccessLog, AccessLogEntry, Metrics};
 
 /// Nothing here takes that long unless it never comes.
 const LONG: Duration = Duration::from_secs(20);

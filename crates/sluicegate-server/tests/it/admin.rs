@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
+use sluicegate_gate::telemetry::Metrics;
 use sluicegate_server::admin::{AdminState, AdminToken, ConfigVersion, Readiness, serve};
-use sluicegate_server::telemetry::Metrics;
 use sluicegate_testkit::HttpResponse;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -12,7 +12,7 @@ use sluicegate_config::{
     BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress,
 };
 use sluicegate_core::Nanos;
-use sluicegate_server::external::{External, LimitsLookup, ResolvedLimits};
+use sluicegate_gate::external::{External, LimitsLookup, ResolvedLimits};
 use sluicegate_testkit::STEP_TIMEOUT;
 use tokio::runtime::Handle;
 

@@ -13,10 +13,10 @@ use sluicegate::{
     Engine, FailurePolicy, Limit, LocalStore, MonotonicClock, Policy, Quota, Subject,
 };
 use sluicegate_config::LogFormat;
-use sluicegate_server::telemetry::metrics::{
+use sluicegate_gate::telemetry::metrics::{
     ConnectionRefusal, Label, LimitCounts, ReloadResult, RequestOutcome, UpstreamFailure,
 };
-use sluicegate_server::telemetry::{AccessLog, AccessLogEntry, Metrics};
+use sluicegate_gate::telemetry::{AccessLog, AccessLogEntry, Metrics};
 
 fn series(metrics: &Metrics) -> Vec<String> {
     let text = metrics.encode();

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use sluicegate::FailureCounts;
 use sluicegate::{Limit, Policy, Quota};
-use sluicegate_server::external::ExternalCounts;
-use sluicegate_server::telemetry::Metrics;
-use sluicegate_server::telemetry::metrics::CollectedCounts;
+use sluicegate_gate::external::ExternalCounts;
+use sluicegate_gate::telemetry::Metrics;
+use sluicegate_gate::telemetry::metrics::CollectedCounts;
 
 const GUIDE: &str = include_str!("../../../../docs/operations.md");
 

@@ -25,6 +25,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sluicegate::{Decision, Nanos, Verdict};
+use sluicegate_gate::access::Ruling;
+use sluicegate_gate::admission::{
+    Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller,
+};
+use sluicegate_gate::charging;
+use sluicegate_gate::gate::Gate;
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::telemetry::DecisionTransport;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use sluicegate_net::{StallTimeout, Transport};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
@@ -42,13 +51,6 @@ use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitR
 use self::question::{Ground, Question};
 use super::door::{DoorTls, Protocol};
 use super::{DecisionCall, DecisionsState, SharedToken};
-use crate::access::Ruling;
-use crate::admission::{Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller};
-use crate::charging;
-use crate::gate::Gate;
-use crate::snapshot::Snapshot;
-use crate::telemetry::DecisionTransport;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

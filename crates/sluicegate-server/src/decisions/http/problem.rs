@@ -8,9 +8,9 @@ use http_body_util::Full;
 use serde::Serialize;
 use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
+use sluicegate_gate::admission::Refusal;
 
 use super::Reply;
-use crate::admission::Refusal;
 use crate::json_request::{QuestionError, shortened};
 
 /// A question that has no answer.

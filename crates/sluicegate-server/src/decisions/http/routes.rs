@@ -11,19 +11,19 @@ use http::request::Parts;
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use sluicegate::http::HeaderLines;
+use sluicegate_gate::admission::Purpose;
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::telemetry::DecisionTransport;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use sluicegate_net::ClientBody;
 use tokio::time::timeout;
 
 use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
 use super::{Problem, Reply};
-use crate::admission::Purpose;
 use crate::decisions::authorize::{self, Flavour};
 use crate::decisions::check::{self, CheckAnswer, CheckedThing, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
 use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
-use crate::snapshot::Snapshot;
-use crate::telemetry::DecisionTransport;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// What is done at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,9 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::store::AnyStore;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
@@ -16,9 +19,6 @@ use super::parse::{Parsed, Parser};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
 use crate::decisions::DecisionsState;
-use crate::snapshot::Snapshot;
-use crate::store::AnyStore;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// A connection to a client.
 pub(super) struct Connection<S> {

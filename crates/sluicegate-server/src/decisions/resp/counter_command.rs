@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use sluicegate::{Charge, Nanos, StoreError, Verdict};
+use sluicegate_gate::admission::{Admission, Candidate, Purpose};
+use sluicegate_gate::charging;
+use sluicegate_gate::snapshot::Snapshot;
+use sluicegate_gate::telemetry::metrics::DecisionProtocol;
 
 use super::command::{Name, Named, Throttle};
 use super::reply::{CounterReply, Reply, number};
-use crate::admission::{Admission, Candidate, Purpose};
-use crate::charging;
 use crate::decisions::{DecisionCall, DecisionsState};
-use crate::snapshot::Snapshot;
-use crate::telemetry::metrics::DecisionProtocol;
 
 /// A command about one counter.
 pub(super) enum CounterCommand<'a> {

@@ -1,8 +1,7 @@
 //! Answers as clients of Redis read them.
 
 use sluicegate::{Decision, Nanos, StoreError};
-
-use crate::admission::{Admission, Admitted, Refusal};
+use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
 /// Which protocol a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

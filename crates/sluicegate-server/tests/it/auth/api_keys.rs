@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use sluicegate_core::Principal;
-use sluicegate_server::{AuthFailure, Identity};
+use sluicegate_gate::auth::{AuthFailure, Identity};
 
 use super::credential_files::{CredentialFiles, ask, headers, known, noon, refused};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sluicegate_config::OnInvalid;
-use sluicegate_server::telemetry::Metrics;
-use sluicegate_server::telemetry::metrics::Label;
-use sluicegate_server::{AuthFailure, Authenticator, Identity, Unauthorized};
+use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity, Unauthorized};
+use sluicegate_gate::telemetry::Metrics;
+use sluicegate_gate::telemetry::metrics::Label;
 
 use super::api_keys::sha256;
 use super::credential_files::{

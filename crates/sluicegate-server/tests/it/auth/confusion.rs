@@ -1,7 +1,7 @@
 //! Tokens that try to choose how they are verified.
 
 use serde_json::{Value, json};
-use sluicegate_server::{AuthFailure, Authenticator};
+use sluicegate_gate::auth::{AuthFailure, Authenticator};
 
 use super::credential_files::{CredentialFiles, ask, ask_with_token, known, refused};
 use super::signer::{Signer, ann, base64, from_base64};

@@ -9,7 +9,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use sluicegate_config::{ApiKeys, Jwt, JwtAlgorithm, Principals};
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_server::{AuthFailure, Authenticator, Identity};
+use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 use tempfile::TempDir;
 
 /// The time of every request, unless a test says otherwise.

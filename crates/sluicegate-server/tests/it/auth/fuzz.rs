@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use serde_json::json;
-use sluicegate_server::{AuthFailure, Authenticator, Identity};
+use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 
 use super::api_keys::sha256;
 use super::credential_files::{CredentialFiles, NOON, ask_with_token, known, refused};

@@ -194,7 +194,7 @@ fn a_secret_is_at_least_as_long_as_the_hash() {
             .with_jwks(&[&jwk])
             .with_jwt(|jwt| jwt.algorithms = vec![algorithm]);
         assert_eq!(
-            sluicegate_server::Authenticator::load(&files.principals).is_ok(),
+            sluicegate_gate::auth::Authenticator::load(&files.principals).is_ok(),
             is_taken,
             "{bytes} {algorithm:?}"
         );

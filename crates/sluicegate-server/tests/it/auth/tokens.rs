@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate_config::JwtAlgorithm;
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_server::{AuthFailure, Authenticator, Identity};
+use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 
 use super::credential_files::{
     CredentialFiles, NOON, ask, ask_with_token, headers, known, noon, refused,

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sluicegate_config::{ExternalService, ExternalSettings, GrpcCodec, ServiceAddress};
 use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota};
-use sluicegate_server::external::{BackendHttp, ResolvedLimits};
+use sluicegate_gate::external::{BackendHttp, ResolvedLimits};
 use sluicegate_testkit::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use sluicegate_server::external::{ExternalCounts, ResolvedLimits};
+use sluicegate_gate::external::{ExternalCounts, ResolvedLimits};
 
 use super::service::{pour, unruly};
 use super::{ask, external, over_http, told};

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sluicegate_config::{ExternalService, HeaderFilter, ServiceAddress};
 use sluicegate_core::{FailurePolicy, Nanos, Quota};
-use sluicegate_server::external::ResolvedLimits;
+use sluicegate_gate::external::ResolvedLimits;
 use sluicegate_testkit::TlsFiles;
 use tokio_rustls::TlsAcceptor;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sluicegate::{Endpoint, Nanos, RedisOptions, RedisStore};
-use sluicegate_server::external::{External, ResolvedLimits};
+use sluicegate_gate::external::{External, ResolvedLimits};
 use sluicegate_testkit::{RedisCluster, RedisServer, STEP_TIMEOUT, eventually};
 use tokio::runtime::Handle;
 

@@ -13,9 +13,11 @@
 //! service that name their charges or their principal take the steps that apply to them. Counting,
 //! sampling, the facts for access log and span, and the `RATE_LIMIT` line happen in here, once.
 
+mod record;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::{HeaderMap, StatusCode, Uri};
@@ -25,6 +27,7 @@ use sluicegate_core::{
     Charge, Decision, FailureStatus, MissingKey, PartValue, Principal, Stage, Subject,
 };
 
+pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
 use crate::auth::{Identity, Unauthorized};
 use crate::charging::{Charged, charge_named, charge_request};
@@ -34,29 +37,35 @@ use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// A question at a front door.
-pub(crate) struct AdmissionRequest<'a> {
-    pub(crate) candidate: Candidate<'a>,
-    pub(crate) purpose: Purpose,
+pub struct AdmissionRequest<'a> {
+    /// The request, description or charges to decide about.
+    pub candidate: Candidate<'a>,
+    /// Spend the units, or only ask about them.
+    pub purpose: Purpose,
     /// The protocol of the decision service that the question came in; `None` for the proxy, whose
     /// requests are counted when they end.
-    pub(crate) protocol: Option<DecisionProtocol>,
+    pub protocol: Option<DecisionProtocol>,
     /// Where the facts for access log and span are noted, if anybody wants them.
-    pub(crate) record: Option<&'a AdmissionRecord>,
+    pub record: Option<&'a AdmissionRecord>,
 }
 
 /// What is to be admitted.
-pub(crate) enum Candidate<'a> {
+pub enum Candidate<'a> {
     /// A request as its client sent it; its cost is one unit.
     Request(RequestHead<'a>),
     /// A request as a caller of the decision service describes it. Its principal is named by that
     /// caller, who has verified it, so credentials are not looked at.
     Described {
+        /// The description: method, host, path, address and principal.
         subject: &'a Subject<'a>,
+        /// The headers that the limits service may be told about.
         headers: &'a HeaderMap,
+        /// Units to charge to each limit; zero with [`Purpose::Peek`].
         cost: u64,
     },
     /// Charges that the caller names. Bans and lists decide about the `subjects` first.
     Charges {
+        /// The callers that bans and access lists decide about; may be empty.
         subjects: &'a [Subject<'a>],
         /// Or the reason why there are none.
         charges: Result<&'a [Charge<'a>], MissingKey>,
@@ -65,7 +74,7 @@ pub(crate) enum Candidate<'a> {
 
 /// What a question is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The units are taken if they are there.
     Spend,
     /// Nothing is taken; the answer tells whether so many units would pass now. The candidate's own
@@ -74,31 +83,33 @@ pub(crate) enum Purpose {
 }
 
 /// The answer to a question.
-pub(crate) enum Admission {
+pub enum Admission {
+    /// The request may go on.
     Admitted(Admitted),
+    /// The request ends here; `refusal_response.rs` writes it for HTTP.
     Refused(Refusal),
 }
 
 /// A request that may go on.
 #[derive(Default)]
-pub(crate) struct Admitted {
+pub struct Admitted {
     /// The decision of its limits; `None` when none was asked.
-    pub(crate) decision: Option<Decision>,
+    pub decision: Option<Decision>,
     /// The store is away and a failure policy let the request pass unchecked.
-    pub(crate) is_unchecked: bool,
+    pub is_unchecked: bool,
     /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub(crate) routing: Option<Arc<ExternalLimits>>,
+    pub routing: Option<Arc<ExternalLimits>>,
     /// The client's address, after trusted proxies were walked; of a [`Candidate::Request`].
-    pub(crate) client_ip: Option<IpAddr>,
+    pub client_ip: Option<IpAddr>,
     /// The host in its one spelling; of a [`Candidate::Request`].
-    pub(crate) host: Option<String>,
+    pub host: Option<String>,
     /// The target with the path as it was limited; `None` when it was sent like that.
-    pub(crate) rewritten_target: Option<Uri>,
+    pub rewritten_target: Option<Uri>,
 }
 
 /// Why a request may not go on.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Servers may read the request differently: its path, or the twin of a key header.
     Misread(Misread),
     /// The caller is banned, or on the list of those who do not pass.
@@ -111,6 +122,7 @@ pub(crate) enum Refusal {
     Unavailable {
         /// The status to answer with.
         status: FailureStatus,
+        /// The reason why the store gave no decision.
         error: StoreError,
     },
     /// The request lacks what a limit is keyed by.
@@ -119,7 +131,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// The label that counts it.
-    pub(crate) fn label(&self) -> DecisionAnswer {
+    pub fn label(&self) -> DecisionAnswer {
         match self {
             Self::Misread(_) | Self::Unidentified(_) => DecisionAnswer::Refused,
             Self::Banned => DecisionAnswer::Denied,
@@ -140,7 +152,7 @@ impl Admission {
     }
 
     /// The decision of the limits, where they made one.
-    pub(crate) fn decision(&self) -> Option<&Decision> {
+    pub fn decision(&self) -> Option<&Decision> {
         match self {
             Self::Admitted(admitted) => admitted.decision.as_ref(),
             Self::Refused(Refusal::Limited(decision)) => Some(decision),
@@ -149,66 +161,8 @@ impl Admission {
     }
 }
 
-/// Facts about one admission, for the access log and the span of its request. Each is written once;
-/// of a batch, the first answer counts.
-#[derive(Debug, Default)]
-pub(crate) struct AdmissionRecord {
-    caller: OnceLock<CallerFacts>,
-    principal: OnceLock<String>,
-    answer: OnceLock<(DecisionAnswer, Option<String>)>,
-}
-
-/// The request as it was read.
-#[derive(Debug)]
-pub(crate) struct CallerFacts {
-    pub(crate) client_ip: Option<IpAddr>,
-    pub(crate) host: Option<String>,
-    /// The path in its one spelling.
-    pub(crate) path: String,
-}
-
-impl AdmissionRecord {
-    /// The request as it was read; `None` when it was refused before.
-    pub(crate) fn caller(&self) -> Option<&CallerFacts> {
-        self.caller.get()
-    }
-
-    /// The verified principal.
-    pub(crate) fn principal(&self) -> Option<&str> {
-        self.principal.get().map(String::as_str)
-    }
-
-    /// The answer, as metrics call it; `None` before there is one.
-    pub(crate) fn answer(&self) -> Option<DecisionAnswer> {
-        self.answer.get().map(|(answer, _)| *answer)
-    }
-
-    /// The first limit that denied.
-    pub(crate) fn limit(&self) -> Option<&str> {
-        self.answer.get()?.1.as_deref()
-    }
-
-    /// Notes the answer, with the limit that denied.
-    pub(crate) fn note_answer(&self, answer: DecisionAnswer, decision: Option<&Decision>) {
-        let denied_by = || Some(decision?.denials().next()?.0.name.clone());
-        self.answer.get_or_init(|| (answer, denied_by()));
-    }
-
-    fn note_caller(&self, extracted: &Extracted<'_>) {
-        self.caller.get_or_init(|| CallerFacts {
-            client_ip: extracted.client_ip,
-            host: extracted.host.as_deref().map(str::to_owned),
-            path: extracted.path.to_string(),
-        });
-    }
-}
-
 /// Decides whether a request may go on.
-pub(crate) async fn admit(
-    gate: &Gate,
-    snapshot: &Snapshot,
-    question: AdmissionRequest<'_>,
-) -> Admission {
+pub async fn admit(gate: &Gate, snapshot: &Snapshot, question: AdmissionRequest<'_>) -> Admission {
     let AdmissionRequest {
         candidate,
         purpose,
@@ -311,7 +265,7 @@ impl Entrance<'_> {
             Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
         };
         if let (Some(record), Some(principal)) = (self.record, &principal) {
-            record.principal.get_or_init(|| principal.id.clone());
+            record.note_principal(&principal.id);
         }
         let ruling = principal
             .as_deref()
@@ -487,11 +441,7 @@ fn ruling_of_principal(gate: &Gate, snapshot: &Snapshot, principal: &Principal) 
 }
 
 /// The ruling of bans and lists on the address and the principal of a subject.
-pub(crate) fn ruling_of_caller(
-    gate: &Gate,
-    snapshot: &Snapshot,
-    subject: &Subject<'_>,
-) -> Option<Ruling> {
+pub fn ruling_of_caller(gate: &Gate, snapshot: &Snapshot, subject: &Subject<'_>) -> Option<Ruling> {
     let principal = subject.principal.map(|known| known.id.as_str());
     let banned = gate.overrides.with_bans();
     let banned =

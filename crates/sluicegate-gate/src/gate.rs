@@ -21,27 +21,29 @@ use crate::telemetry::{AccessLog, Metrics, Traces};
 use crate::top_keys::TopKeys;
 
 /// The state that every front door shares.
-pub(crate) struct Gate {
+pub struct Gate {
     snapshot: ArcSwap<Snapshot>,
     /// Counters, clock, fallback and health of the store.
-    pub(crate) engine: Engine<AnyStore, MonotonicClock>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) access_log: AccessLog,
+    pub engine: Engine<AnyStore, MonotonicClock>,
+    /// The metrics of this process; a reload keeps their counts.
+    pub metrics: Arc<Metrics>,
+    /// Writes the access log from a thread of its own.
+    pub access_log: AccessLog,
     /// Bans and overrides that operators have put in force.
-    pub(crate) overrides: ActiveOverrides,
+    pub overrides: ActiveOverrides,
     /// The keys that ask most and are denied most.
-    pub(crate) top_keys: TopKeys,
+    pub top_keys: TopKeys,
     /// Sampled decisions for the dashboard and `GET /v1/events`.
-    pub(crate) decision_stream: DecisionStream,
+    pub decision_stream: DecisionStream,
     /// Spans for a collector, if one is configured.
-    pub(crate) traces: Option<Traces>,
+    pub traces: Option<Traces>,
     externals: Externals,
     versions: AtomicU64,
 }
 
 impl Gate {
     /// Puts a first configuration in force; `background` drives what is not tied to a request.
-    pub(crate) fn new(config: &Config, background: Handle) -> Result<Self, Vec<String>> {
+    pub fn new(config: &Config, background: Handle) -> Result<Self, Vec<String>> {
         let metrics = Metrics::new();
         let access_log = AccessLog::start(config.log.format, Arc::clone(&metrics))
             .map_err(|error| vec![format!("log: {error}")])?;
@@ -69,13 +71,13 @@ impl Gate {
     }
 
     /// The configuration in force; a request takes it once and keeps it.
-    pub(crate) fn snapshot(&self) -> Guard<Arc<Snapshot>> {
+    pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
     /// Makes the snapshot of another configuration, or says everything that is wrong with it.
     /// Nothing changes until it is published.
-    pub(crate) fn prepare(&self, config: &Config) -> Result<Snapshot, Vec<String>> {
+    pub fn prepare(&self, config: &Config) -> Result<Snapshot, Vec<String>> {
         let version = self.versions.load(Ordering::Relaxed) + 1;
         let mut snapshot = Snapshot::new(config, version, &self.externals, &self.metrics)?;
         snapshot.client_ip = snapshot
@@ -85,19 +87,19 @@ impl Gate {
     }
 
     /// Puts a prepared snapshot in force for the next request.
-    pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) {
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.metrics.set_config_version(snapshot.version);
         self.versions.store(snapshot.version, Ordering::Relaxed);
         self.snapshot.store(snapshot);
     }
 
     /// True while failure policies decide, or would if a request came now.
-    pub(crate) fn is_degraded(&self) -> bool {
+    pub fn is_degraded(&self) -> bool {
         self.engine.is_degraded() || self.has_node_away()
     }
 
     /// True while a node of the store cannot be reached.
-    pub(crate) fn has_node_away(&self) -> bool {
+    pub fn has_node_away(&self) -> bool {
         let AnyStore::Redis(redis) = self.engine.store() else {
             return false;
         };

@@ -16,26 +16,30 @@ use crate::telemetry::metrics::LimitCounts;
 
 /// One version of the configuration, made for looking things up. It never changes: a reload makes
 /// another one and swaps it in.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// Counts from 1; every reload that is accepted adds one.
-    pub(crate) version: u64,
-    pub(crate) policy: Arc<Policy>,
+    pub version: u64,
+    /// The limits, indexed for looking up those of a request.
+    pub policy: Arc<Policy>,
     /// The headers that limits are keyed by, for finding their twins.
     pub(crate) key_headers: KeyHeaders,
     /// The counters of each limit's decisions.
-    pub(crate) counts: LimitCounts,
+    pub counts: LimitCounts,
     /// How the client's address is found.
-    pub(crate) client_ip: ClientIp,
+    pub client_ip: ClientIp,
     trusted_proxies: Vec<IpNet>,
     /// The limits service, where limits take their quota from one.
-    pub(crate) external: Option<External>,
-    pub(crate) auth: Authenticator,
-    pub(crate) access: AccessLists,
+    pub external: Option<External>,
+    /// Verifies API keys and tokens.
+    pub auth: Authenticator,
+    /// The lists of clients who pass unlimited, and of those who do not pass.
+    pub access: AccessLists,
     /// The styles of rate limit headers.
-    pub(crate) headers: ResponseHeaders,
+    pub headers: ResponseHeaders,
     /// The form of refusals.
     pub(crate) body: BodyStyle,
-    pub(crate) log_access: bool,
+    /// Write a line of the access log for every request.
+    pub log_access: bool,
     /// Write the `RATE_LIMIT` line for every denial.
     pub(crate) log_rejections: bool,
 }
@@ -78,7 +82,7 @@ impl Snapshot {
     }
 
     /// True for a peer whose forwarding headers are believed.
-    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+    pub fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.trusted_proxies.iter().any(|net| net.contains(&peer))
     }

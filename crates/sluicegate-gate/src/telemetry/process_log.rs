@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The target of log lines about changes by operators. They are written whatever the filter says.
-pub(crate) const AUDIT: &str = "sluicegate::audit";
+pub const AUDIT: &str = "sluicegate::audit";
 
 /// Starts the log. `filter` is the value of `SLUICEGATE_LOG`, a level or levels by module; `info`
 /// without one. Colours are used on terminals only, and not when `NO_COLOR` is set.

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use sluicegate_core::{Key, PartValue};
 
 /// The heaviest callers of all limits.
-pub(crate) struct TopKeys {
+pub struct TopKeys {
     seed: RandomState,
     sketches: Vec<Mutex<Sketches>>,
     /// How often it has faded.
@@ -29,19 +29,25 @@ struct Sketches {
 
 /// A caller of one limit, and how much was seen of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TopKey {
-    pub(crate) limit: String,
+pub struct TopKey {
+    /// The name of the limit.
+    pub limit: String,
     /// The parts of the key; `None` when it cannot be named by parts.
-    pub(crate) parts: Option<Vec<String>>,
-    pub(crate) text: String,
-    pub(crate) requests: u64,
-    pub(crate) denied: u64,
+    pub parts: Option<Vec<String>>,
+    /// The whole key as text.
+    pub text: String,
+    /// Requests, estimated; older ones count for less.
+    pub requests: u64,
+    /// Denied requests, estimated like those above.
+    pub denied: u64,
 }
 
 /// What the list is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TopKeysBy {
+pub enum TopKeysBy {
+    /// By requests, the most first.
     Requests,
+    /// By denied requests, the most first.
     Denied,
 }
 
@@ -63,6 +69,7 @@ thread_local! {
 }
 
 impl TopKeys {
+    /// Empty sketches, one for each of the first threads.
     pub(crate) fn new() -> Self {
         let sketches = || Sketches {
             requests: Sketch::new(),
@@ -97,7 +104,7 @@ impl TopKeys {
     }
 
     /// Makes what was counted so far worth half as much.
-    pub(crate) fn decay(&self) {
+    pub fn decay(&self) {
         self.turn.fetch_add(1, Ordering::Relaxed);
         for sketches in &self.sketches {
             let mut sketches = sketches.lock().expect("no holder of this lock panics");
@@ -107,7 +114,7 @@ impl TopKeys {
     }
 
     /// The first `most` callers, of one limit or of all.
-    pub(crate) fn top(&self, by: TopKeysBy, limit: Option<&str>, most: usize) -> Vec<TopKey> {
+    pub fn top(&self, by: TopKeysBy, limit: Option<&str>, most: usize) -> Vec<TopKey> {
         let mut callers: HashMap<u64, TopKey> = HashMap::new();
         for sketches in &self.sketches {
             let sketches = sketches.lock().expect("no holder of this lock panics");

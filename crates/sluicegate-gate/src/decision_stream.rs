@@ -14,7 +14,7 @@ use crate::telemetry::rfc3339;
 
 /// Everybody who watches.
 #[derive(Default)]
-pub(crate) struct DecisionStream {
+pub struct DecisionStream {
     /// Looked at by every decision.
     watching: AtomicUsize,
     watchers: ArcSwap<Vec<Arc<Watcher>>>,
@@ -35,11 +35,13 @@ struct Watcher {
 
 /// Which decisions somebody wants to see.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DecisionFilter {
-    pub(crate) limit: Option<String>,
-    pub(crate) outcome: Option<String>,
+pub struct DecisionFilter {
+    /// The name of a limit; `None` is every limit.
+    pub limit: Option<String>,
+    /// An outcome as events name it (see `tell`); `None` is every outcome.
+    pub outcome: Option<String>,
     /// Anywhere in the key.
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
 }
 
 impl DecisionFilter {
@@ -55,12 +57,12 @@ const WATCHERS_MAX: usize = 8;
 /// Decisions that a watcher is told in a second.
 const PER_SECOND: u64 = 50;
 /// How often in a second the allowance comes again.
-pub(crate) const REFILLS_PER_SECOND: u64 = 5;
+pub const REFILLS_PER_SECOND: u64 = 5;
 const WAITING_MAX: usize = 256;
 
 impl DecisionStream {
     /// Events of this interest from now on; `None` when too many watch already. Dropping the receiver ends it.
-    pub(crate) fn watch(&self, filter: DecisionFilter) -> Option<mpsc::Receiver<String>> {
+    pub fn watch(&self, filter: DecisionFilter) -> Option<mpsc::Receiver<String>> {
         let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
         let mut watchers = self.present();
         if watchers.len() >= WATCHERS_MAX {
@@ -95,7 +97,7 @@ impl DecisionStream {
     }
 
     /// How many watch.
-    pub(crate) fn watching(&self) -> usize {
+    pub fn watching(&self) -> usize {
         self.watching.load(Ordering::Relaxed)
     }
 
@@ -105,7 +107,7 @@ impl DecisionStream {
     }
 
     /// Begins the next part of a second.
-    pub(crate) fn refill(&self) {
+    pub fn refill(&self) {
         if self.watching() == 0 {
             return;
         }
@@ -123,7 +125,7 @@ impl DecisionStream {
 
     /// A charge was decided.
     #[inline]
-    pub(crate) fn record(&self, charge: &Charge<'_>, outcome: &Outcome) {
+    pub fn record(&self, charge: &Charge<'_>, outcome: &Outcome) {
         if self.watching() > 0 {
             self.tell(charge, outcome);
         }

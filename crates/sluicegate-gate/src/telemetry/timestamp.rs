@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A time such as `2026-11-16T04:10:20.123Z` (RFC 3339, in UTC). A time outside the calendar is
 /// written as the beginning of 1970.
-pub(crate) fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     let mut text = Vec::with_capacity(24);
     push_rfc3339(&mut text, at);
     String::from_utf8(text).expect("digits and signs are UTF-8")

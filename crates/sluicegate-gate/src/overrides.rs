@@ -13,11 +13,11 @@ use arc_swap::{ArcSwap, Guard};
 use sluicegate_config::{Access, AccessList};
 use sluicegate_core::{Charge, Policy, Quota};
 
-pub(crate) use self::order::{Granted, Order, Override, OverrideRequest, What};
+pub use self::order::{Granted, Order, Override, OverrideRequest, What};
 use crate::access::AccessLists;
 
 /// What operators have ordered, as requests look at it.
-pub(crate) struct ActiveOverrides {
+pub struct ActiveOverrides {
     current: ArcSwap<OverrideSet>,
     /// Most of the time there are none, and one look at these is all it costs.
     has_bans: AtomicBool,
@@ -26,8 +26,9 @@ pub(crate) struct ActiveOverrides {
 
 /// OverrideSet, by what they are about.
 #[derive(Debug, Default)]
-pub(crate) struct OverrideSet {
-    pub(crate) all: Vec<Arc<Order>>,
+pub struct OverrideSet {
+    /// Every unexpired order, also one that this policy has no limit for.
+    pub all: Vec<Arc<Order>>,
     bans: AccessLists,
     overrides: HashMap<String, LimitOverrides>,
 }
@@ -41,7 +42,7 @@ struct LimitOverrides {
 
 impl OverrideSet {
     /// The stored orders that are unexpired and apply to this policy.
-    pub(crate) fn new(written: &[Order], policy: &Policy, now_ms: u64) -> Self {
+    pub fn new(written: &[Order], policy: &Policy, now_ms: u64) -> Self {
         let all: Vec<Arc<Order>> = written
             .iter()
             .filter(|order| !order.is_over(now_ms))
@@ -69,7 +70,7 @@ impl OverrideSet {
     }
 
     /// The override of a charge, and the order it comes from; the quota `None` is no limit.
-    pub(crate) fn of_charge(&self, charge: &Charge<'_>) -> Option<(Option<Quota>, &Arc<Order>)> {
+    pub fn of_charge(&self, charge: &Charge<'_>) -> Option<(Option<Quota>, &Arc<Order>)> {
         let of_limit = self.overrides.get(&charge.key.limit().name)?;
         let by_key = match of_limit.by_key.is_empty() {
             true => None,
@@ -93,7 +94,7 @@ impl OverrideSet {
     }
 
     /// The ban that meets an address or a principal.
-    pub(crate) fn ban_of(
+    pub fn ban_of(
         &self,
         address: Option<std::net::IpAddr>,
         principal: Option<&str>,
@@ -132,6 +133,7 @@ fn note(
 }
 
 impl ActiveOverrides {
+    /// Nothing is ordered yet.
     pub(crate) fn new() -> Self {
         Self {
             current: ArcSwap::from_pointee(OverrideSet::default()),
@@ -140,11 +142,13 @@ impl ActiveOverrides {
         }
     }
 
-    pub(crate) fn current(&self) -> Guard<Arc<OverrideSet>> {
+    /// The set in force, as the admin API lists it.
+    pub fn current(&self) -> Guard<Arc<OverrideSet>> {
         self.current.load()
     }
 
-    pub(crate) fn set(&self, orders: OverrideSet) {
+    /// Puts another set in force for the next request.
+    pub fn set(&self, orders: OverrideSet) {
         let (has_bans, has_overrides) = (!orders.bans.is_empty(), !orders.overrides.is_empty());
         self.current.store(Arc::new(orders));
         self.has_bans.store(has_bans, Ordering::Release);

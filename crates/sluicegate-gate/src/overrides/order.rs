@@ -10,19 +10,25 @@ use crate::telemetry::rfc3339;
 
 /// An order in force until it is over, with who gave it and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
-    pub(crate) id: String,
-    pub(crate) what: What,
-    pub(crate) by: String,
-    pub(crate) reason: String,
-    pub(crate) since_ms: u64,
-    pub(crate) until_ms: u64,
+pub struct Order {
+    /// The name that ends it early: unique among all replicas.
+    pub id: String,
+    /// The ban or the override itself.
+    pub what: What,
+    /// The operator who gave the order, as the request named him.
+    pub by: String,
+    /// The operator's reason; never empty.
+    pub reason: String,
+    /// When it was given, in milliseconds of Unix time.
+    pub since_ms: u64,
+    /// When it ends by itself, in milliseconds of Unix time.
+    pub until_ms: u64,
 }
 
 /// What is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub enum What {
     /// Nobody of this network passes.
     BanClients(IpNet),
     /// This principal does not pass.
@@ -33,10 +39,12 @@ pub(crate) enum What {
 
 /// Another quota, for one key of a limit or for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Override {
-    pub(crate) limit: String,
+pub struct Override {
+    /// The name of the limit; it need not be in the policy yet.
+    pub limit: String,
     /// The parts of the key, as they were given; `None` is every key.
-    pub(crate) key: Option<Vec<String>>,
+    pub key: Option<Vec<String>>,
+    /// The quota in place of the limit's own.
     pub(crate) grant: Grant,
 }
 
@@ -52,7 +60,7 @@ pub(crate) enum Grant {
 
 impl Grant {
     /// The quota; `None` is none.
-    pub(crate) fn quota(&self) -> Result<Option<Quota>, String> {
+    pub fn quota(&self) -> Result<Option<Quota>, String> {
         let Self::Rate { rate, burst } = self else {
             return Ok(None);
         };
@@ -64,11 +72,13 @@ impl Grant {
 }
 
 impl Order {
-    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+    /// True from the instant at which the order ends.
+    pub fn is_over(&self, now_ms: u64) -> bool {
         self.until_ms <= now_ms
     }
 
-    pub(crate) fn kind(&self) -> &'static str {
+    /// `ban` or `override`, as APIs name it.
+    pub fn kind(&self) -> &'static str {
         match self.what {
             What::BanClients(_) | What::BanPrincipal(_) => "ban",
             What::Override(_) => "override",
@@ -76,7 +86,7 @@ impl Order {
     }
 
     /// In words: whom it is about.
-    pub(crate) fn about(&self) -> String {
+    pub fn about(&self) -> String {
         match &self.what {
             What::BanClients(net) => format!("client_ip {net}"),
             What::BanPrincipal(principal) => format!("principal {principal:?}"),
@@ -92,7 +102,7 @@ impl Order {
     }
 
     /// As the operator's door tells it.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let at = |ms: u64| rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
         let mut json = json!({
             "id": self.id, "kind": self.kind(), "what": self.about(),
@@ -116,7 +126,7 @@ impl Order {
 /// A wish for an order, as it comes in.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OverrideRequest {
+pub struct OverrideRequest {
     client_ip: Option<String>,
     principal: Option<String>,
     limit: Option<String>,
@@ -132,11 +142,15 @@ pub(crate) struct OverrideRequest {
 }
 
 /// A wish that can be granted: all of an order but its name.
-pub(crate) struct Granted {
-    pub(crate) what: What,
-    pub(crate) by: String,
-    pub(crate) reason: String,
-    pub(crate) lasts: Nanos,
+pub struct Granted {
+    /// The ban or the override itself.
+    pub what: What,
+    /// The operator who asks for it.
+    pub by: String,
+    /// The operator's reason; never empty.
+    pub reason: String,
+    /// The time from now until the order ends by itself.
+    pub lasts: Nanos,
 }
 
 /// The longest that an order may last: what should stay belongs into the configuration.
@@ -145,7 +159,7 @@ const TEXT_MAX: usize = 256;
 
 impl OverrideRequest {
     /// A ban, or what is wrong with it.
-    pub(crate) fn ban(self) -> Result<Granted, String> {
+    pub fn ban(self) -> Result<Granted, String> {
         let foreign = [
             ("limit", self.limit.is_some()),
             ("key", self.key.is_some()),
@@ -171,7 +185,7 @@ impl OverrideRequest {
     }
 
     /// Another quota, or what is wrong with it.
-    pub(crate) fn quota(self) -> Result<Granted, String> {
+    pub fn quota(self) -> Result<Granted, String> {
         if self.client_ip.is_some() || self.principal.is_some() {
             return Err("client_ip, principal: an override names a limit and a key".to_owned());
         }
@@ -274,6 +288,10 @@ mod tests {
             v6.what,
             What::BanClients("2001:db8::1/128".parse().unwrap())
         );
+    }
+
+    #[test]
+    fn a_ban_that_cannot_be_granted_is_refused_with_the_field() {
         for (text, place) in [
             (
                 r#"{"client_ip":"203.0.113.9","for":"1h","by":"ann"}"#,

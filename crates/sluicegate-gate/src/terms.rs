@@ -1,7 +1,7 @@
 //! The terms of a charge: the quota it is taken under, and where that quota comes from.
 //!
 //! A limit's own quota holds unless the limits service says otherwise about the caller
-//! ([`ExternalTerms`]), and an operator's override comes before both (see `charging.rs`).
+//! (`ExternalTerms`), and an operator's override comes before both (see `charging.rs`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,10 +14,13 @@ use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
 
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OnBehalf<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) headers: &'a HeaderMap,
+pub struct OnBehalf<'a> {
+    /// The method; empty when nothing is known about the request.
+    pub method: &'a str,
+    /// The normalized path; empty when nothing is known about the request.
+    pub path: &'a str,
+    /// All headers; `external` leaves out those that the service must not see.
+    pub headers: &'a HeaderMap,
 }
 
 impl<'a> OnBehalf<'a> {
@@ -40,7 +43,7 @@ impl<'a> OnBehalf<'a> {
 
 impl OnBehalf<'static> {
     /// Stands for a question about a counter, which tells nothing about a request.
-    pub(crate) fn nobody() -> Self {
+    pub fn nobody() -> Self {
         static NO_HEADERS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
         Self {
             method: "",
@@ -126,7 +129,7 @@ impl ExternalTerms {
     }
 
     /// The first answer that names a server or a timeout for the caller's requests.
-    pub(crate) fn routing(&self) -> Option<Arc<ExternalLimits>> {
+    pub fn routing(&self) -> Option<Arc<ExternalLimits>> {
         let says_more =
             |told: &&Arc<ExternalLimits>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()

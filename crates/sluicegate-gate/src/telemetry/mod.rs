@@ -12,9 +12,9 @@ mod traces;
 
 pub use access_log::{AccessLog, AccessLogEntry};
 pub use metrics::Metrics;
-pub(crate) use process_log::AUDIT;
+pub use process_log::AUDIT;
 pub use process_log::{LogInitError, init_tracing};
-pub(crate) use timestamp::rfc3339;
-pub(crate) use traces::{
+pub use timestamp::rfc3339;
+pub use traces::{
     DecisionSummary, DecisionTransport, RequestSummary, TRACEPARENT, TraceSpan, Traces,
 };

@@ -35,10 +35,10 @@ use crate::request_id::RequestId;
 use attributes::SpanAttributes;
 use traceparent::parse_traceparent;
 
-pub(crate) use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
+pub use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
 
 /// The sender of spans.
-pub(crate) struct Traces {
+pub struct Traces {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
     /// One request in this many is traced.
@@ -47,7 +47,7 @@ pub(crate) struct Traces {
 
 /// A request that is traced, from its beginning until [`Traces::end`].
 #[derive(Debug)]
-pub(crate) struct TraceSpan {
+pub struct TraceSpan {
     context: SpanContext,
     /// The span of the peer; invalid when the trace begins here.
     parent: SpanId,
@@ -55,7 +55,7 @@ pub(crate) struct TraceSpan {
 }
 
 /// The header that carries a trace from hop to hop (W3C Trace Context).
-pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The longest that sending one batch takes.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest that the end of the process waits for the last spans.
@@ -98,7 +98,7 @@ impl Traces {
 
     /// Starts the span of a request if it is sampled. A trace that begins here has the id of the
     /// request, so that one leads to the other.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         id: &RequestId,
         headers: &HeaderMap,
@@ -139,7 +139,7 @@ impl Traces {
     }
 
     /// Ends a span and queues it for sending.
-    pub(crate) fn end(&self, span: &TraceSpan, attributes: impl Into<SpanAttributes>) {
+    pub fn end(&self, span: &TraceSpan, attributes: impl Into<SpanAttributes>) {
         let SpanAttributes {
             name,
             attributes,
@@ -168,7 +168,7 @@ impl Traces {
 
     /// Sends the last spans. Blocks for up to two seconds, so not for threads that drive
     /// connections.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(LAST_EXPORT) {
             tracing::warn!(%error, "the last spans were not sent to the collector");
         }
@@ -177,12 +177,12 @@ impl Traces {
 
 impl TraceSpan {
     /// The id of its trace, 32 hexadecimal digits.
-    pub(crate) fn trace_id(&self) -> String {
+    pub fn trace_id(&self) -> String {
         self.context.trace_id().to_string()
     }
 
     /// The `traceparent` for the server behind us: this span is its parent.
-    pub(crate) fn traceparent(&self) -> HeaderValue {
+    pub fn traceparent(&self) -> HeaderValue {
         let text = format!(
             "00-{}-{}-01",
             self.context.trace_id(),

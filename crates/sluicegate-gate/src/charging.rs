@@ -18,6 +18,7 @@ use crate::terms::{ExternalTerms, OnBehalf, under};
 
 /// A verdict on the charges of a request.
 pub(crate) struct Charged {
+    /// The decision, or the failure policy's answer while the store is away.
     pub(crate) verdict: Verdict,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub(crate) routing: Option<Arc<ExternalLimits>>,
@@ -141,7 +142,7 @@ fn under_override<'a>(
 }
 
 /// Gives back the units of charges that were drawn `age` ago.
-pub(crate) async fn refund(
+pub async fn refund(
     gate: &Gate,
     snapshot: &Snapshot,
     charges: &[Charge<'_>],
@@ -160,7 +161,7 @@ pub(crate) async fn refund(
 }
 
 /// Forgets the counters of charges.
-pub(crate) async fn reset(
+pub async fn reset(
     gate: &Gate,
     snapshot: &Snapshot,
     charges: &[Charge<'_>],
@@ -176,7 +177,7 @@ pub(crate) async fn reset(
 
 /// Where the quota of a charge comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TermsSource {
+pub enum TermsSource {
     /// The configuration.
     Config,
     /// The configuration; a limits service may say otherwise and was not asked.
@@ -189,7 +190,7 @@ pub(crate) enum TermsSource {
 
 impl TermsSource {
     /// The source as APIs name it.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Config | Self::ConfigUnasked => "config",
             Self::External => "external",
@@ -199,18 +200,19 @@ impl TermsSource {
 }
 
 /// A charge that was looked at: the terms that hold for it and the state of its counter.
-pub(crate) struct Inspection {
+pub struct Inspection {
     /// The quota in force; `None` when the charge is not limited.
-    pub(crate) quota: Option<Quota>,
-    pub(crate) source: TermsSource,
+    pub quota: Option<Quota>,
+    /// The place that the quota comes from.
+    pub source: TermsSource,
     /// The counter's name.
-    pub(crate) key: String,
+    pub key: String,
     /// The outcome that the charge would have; nothing is taken. `None` when it is not limited.
-    pub(crate) outcome: Option<Result<Outcome, StoreError>>,
+    pub outcome: Option<Result<Outcome, StoreError>>,
 }
 
 /// Looks at a charge: nothing is taken, counted or sampled.
-pub(crate) async fn inspect(
+pub async fn inspect(
     gate: &Gate,
     snapshot: &Snapshot,
     charge: Charge<'_>,
@@ -247,7 +249,7 @@ pub(crate) async fn inspect(
 
 /// The outcome that a charge would have. The charge goes in together with one that can never pass,
 /// and all or nothing means nothing: the counter is read and stays as it is.
-pub(crate) async fn look<S: Store, C: Clock>(
+pub async fn look<S: Store, C: Clock>(
     engine: &Engine<S, C>,
     charge: Charge<'_>,
 ) -> Result<Outcome, StoreError> {

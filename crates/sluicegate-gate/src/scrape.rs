@@ -11,7 +11,7 @@ use crate::store::AnyStore;
 use crate::telemetry::metrics::CollectedCounts;
 
 /// The counts now. The store in this process appears as one node, `local`, that always answers.
-pub(crate) fn collect_counts(gate: &Gate) -> CollectedCounts {
+pub fn collect_counts(gate: &Gate) -> CollectedCounts {
     let snapshot = gate.snapshot();
     let (nodes, waits, denied_from_memory) = match gate.engine.store() {
         AnyStore::Local(_) => (vec![("local".to_owned(), true)], None, 0),

@@ -6,7 +6,7 @@
 use opentelemetry::KeyValue;
 
 /// The name and attributes of a span that ends.
-pub(crate) struct SpanAttributes {
+pub struct SpanAttributes {
     pub(super) name: String,
     pub(super) attributes: Vec<KeyValue>,
     /// True when the status of the span is an error: our failure, not the caller's.
@@ -14,40 +14,51 @@ pub(crate) struct SpanAttributes {
 }
 
 /// A request through the proxy.
-pub(crate) struct RequestSummary<'a> {
-    pub(crate) method: &'a str,
+pub struct RequestSummary<'a> {
+    /// The method as the client sent it.
+    pub method: &'a str,
     /// The normalized path, without the query.
-    pub(crate) path: &'a str,
-    pub(crate) host: Option<&'a str>,
-    pub(crate) client_ip: Option<String>,
-    pub(crate) status: u16,
+    pub path: &'a str,
+    /// The host in its one spelling.
+    pub host: Option<&'a str>,
+    /// The client's address, after trusted proxies were walked.
+    pub client_ip: Option<String>,
+    /// The status of the response.
+    pub status: u16,
     /// By its name in the metrics.
-    pub(crate) outcome: &'static str,
+    pub outcome: &'static str,
     /// The limit that denied it.
-    pub(crate) limit: Option<&'a str>,
-    pub(crate) request_id: &'a str,
+    pub limit: Option<&'a str>,
+    /// The id that access log and response headers carry too.
+    pub request_id: &'a str,
 }
 
 /// A request to the decision service.
-pub(crate) struct DecisionSummary<'a> {
-    pub(crate) transport: DecisionTransport<'a>,
+pub struct DecisionSummary<'a> {
+    /// The protocol that the request came in.
+    pub transport: DecisionTransport<'a>,
     /// By its name in the metrics; `None` when the request could not be read.
-    pub(crate) outcome: Option<&'static str>,
+    pub outcome: Option<&'static str>,
     /// The limit that denied it.
-    pub(crate) limit: Option<&'a str>,
+    pub limit: Option<&'a str>,
 }
 
 /// The protocol of a request to the decision service, with what it says about it.
-pub(crate) enum DecisionTransport<'a> {
+pub enum DecisionTransport<'a> {
     /// HTTP; `route` is one of our routes, not the path of the caller.
     Http {
+        /// The method of the request.
         method: &'a str,
+        /// The pattern of the route.
         route: &'static str,
+        /// The status of the response.
         status: u16,
     },
     /// gRPC.
     Grpc {
+        /// The full name of the service.
         service: &'static str,
+        /// The name of the method.
         method: &'static str,
     },
 }

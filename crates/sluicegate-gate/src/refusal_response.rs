@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 
 /// Whether the client that reads the response may be a gRPC client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GrpcClients {
+pub enum GrpcClients {
     /// A gRPC client gets its refusal as `grpc-status` in a response of status 200.
     Possible,
     /// A gateway reads the status: 200 would be a yes.
@@ -20,7 +20,7 @@ pub(crate) enum GrpcClients {
 
 /// Writes the lines of a refusal, and gives its status and body. The body has the form that the
 /// client's headers ask for, or the one that the configuration fixes.
-pub(crate) fn write_refusal(
+pub fn write_refusal(
     refusal: &Refusal,
     snapshot: &Snapshot,
     request_headers: &HeaderMap,

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use http::HeaderName;
 
 /// The header that carries the id, to the server behind and back to the client.
-pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 thread_local! {
     /// The next id of this thread; `None` before its first.
@@ -19,11 +19,11 @@ thread_local! {
 
 /// An id: 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RequestId([u8; 32]);
+pub struct RequestId([u8; 32]);
 
 impl RequestId {
     /// A new id.
-    pub(crate) fn next() -> Self {
+    pub fn next() -> Self {
         let id = NEXT.with(|next| {
             let id = next.get().unwrap_or_else(random);
             next.set(Some(id.wrapping_add(1)));
@@ -36,11 +36,13 @@ impl RequestId {
         Self(digits)
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The digits as text.
+    pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// The digits as bytes of ASCII, ready for a header or a log line.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }

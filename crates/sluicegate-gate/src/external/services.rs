@@ -22,6 +22,7 @@ pub(crate) struct Externals {
 type Setup = (ExternalSettings, Option<Vec<u8>>);
 
 impl Externals {
+    /// Calls are made on `background`, so that they outlive the request that needed them.
     pub(crate) fn new(background: Handle, store: &AnyStore) -> Self {
         let store = match store {
             AnyStore::Redis(store) => Some(Arc::clone(store)),

@@ -131,12 +131,12 @@ impl Metrics {
     }
 
     /// The requests so far by outcome, in the order of [`RequestOutcome`].
-    pub(crate) fn requests_so_far(&self) -> Vec<u64> {
+    pub fn requests_so_far(&self) -> Vec<u64> {
         self.requests.totals()
     }
 
     /// The requests to the decision service so far, in the order of [`DecisionAnswer`].
-    pub(crate) fn decisions_so_far(&self) -> Vec<u64> {
+    pub fn decisions_so_far(&self) -> Vec<u64> {
         self.decisions.totals()
     }
 
@@ -151,12 +151,12 @@ impl Metrics {
     }
 
     /// The connections that are open now.
-    pub(crate) fn connections(&self) -> u64 {
+    pub fn connections(&self) -> u64 {
         self.connections.open()
     }
 
     /// Counters for the network engine, which adds to them itself.
-    pub(crate) fn connection_counters(&self) -> &Arc<ConnectionCounters> {
+    pub fn connection_counters(&self) -> &Arc<ConnectionCounters> {
         &self.connections
     }
 
