@@ -9,7 +9,6 @@ mod guard;
 mod page;
 mod query;
 mod routes;
-mod token;
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +17,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sluicegate_config::Bounds;
 use sluicegate_gate::telemetry::Metrics;
@@ -36,7 +35,8 @@ use answer::AdminBody;
 use guard::Guard;
 use routes::Routes;
 
-pub use token::{AdminToken, TokenError};
+pub use crate::configuration::ConfigVersion;
+pub use crate::token_file::{AdminToken, TokenError};
 
 /// What the operator's door shows and does.
 pub struct AdminState {
@@ -65,17 +65,6 @@ pub struct Readiness {
     pub is_ready: bool,
     /// What is not as it should be; there may be something although requests are welcome.
     pub reasons: Vec<String>,
-}
-
-/// Which configuration runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigVersion {
-    /// One more for each configuration that was put in force.
-    pub number: u64,
-    /// Of the files it was read from.
-    pub hash: String,
-    /// Since when it runs.
-    pub loaded_at: SystemTime,
 }
 
 /// Connections at a time; the next ones wait.

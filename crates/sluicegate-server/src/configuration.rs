@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
@@ -31,6 +32,17 @@ pub(crate) struct Applied {
     pub(crate) version: u64,
     /// Settings that changed in the file and stay as they were until a restart.
     pub(crate) needs_restart: Vec<&'static str>,
+}
+
+/// The version of the configuration in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigVersion {
+    /// One more for each configuration that was put in force.
+    pub number: u64,
+    /// The SHA-256 of the configuration's text, in hex digits.
+    pub hash: String,
+    /// The time at which it was put in force.
+    pub loaded_at: SystemTime,
 }
 
 impl fmt::Display for Applied {

@@ -19,6 +19,7 @@ mod proxy;
 mod reload;
 mod server;
 mod supervisor;
+mod token_file;
 
 pub use decisions::grpc::messages;
 pub use embedded::Embedded;

@@ -13,8 +13,7 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 use sluicegate_gate::telemetry::metrics::ReloadResult;
 
-use crate::admin::ConfigVersion;
-use crate::configuration::{Applied, Configuration, files_of};
+use crate::configuration::{Applied, ConfigVersion, Configuration, files_of};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
 

@@ -52,12 +52,7 @@ impl Server {
         } else {
             None
         };
-        let background = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("background")
-            .enable_all()
-            .build()
-            .map_err(|error| vec![format!("no runtime: {error}")])?;
+        let background = background_runtime().map_err(one)?;
         let configuration = Configuration::start(&config, echo, background.handle().clone())?;
         let configuration = Arc::new(configuration);
         let gate = Arc::clone(&configuration.gate);
@@ -160,6 +155,16 @@ impl Server {
 
 /// For taking this replica's name off the board.
 const GOODBYE_MAX: Duration = Duration::from_millis(200);
+
+/// The runtime for what is not tied to a request: connections to Redis, the limits service, admin.
+fn background_runtime() -> Result<Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("background")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))
+}
 
 fn wants_echo(config: &Config) -> bool {
     let routes = config.proxy.iter().flat_map(|proxy| &proxy.routes);

@@ -9,16 +9,8 @@ use std::fs;
 use crate::command::root;
 
 use super::crate_sources::CrateSources;
-use super::crates_not_yet::CratesNotYet;
 use super::module_graph::{Arrow, ModuleGraph};
 use super::{Finding, Tree};
-
-/// Crates whose cycles are known and being cut.
-const CYCLES_BEING_CUT: CratesNotYet = CratesNotYet {
-    file: "xtask/src/tidy/modules.rs",
-    constant: "CYCLES_BEING_CUT",
-    crates: &["sluicegate-server"],
-};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
@@ -27,7 +19,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let graphs = graphs(tree);
     let mut findings: Vec<Finding> = graphs
         .iter()
-        .flat_map(|(name, graph)| CYCLES_BEING_CUT.held_back(name, cycles(name, graph)))
+        .flat_map(|(name, graph)| cycles(name, graph))
         .collect();
     if let Some(file) = tree.file(ARCHITECTURE) {
         findings.extend(rewritten(&file.text, &graphs).findings);

@@ -8,7 +8,7 @@ use http::{Method, StatusCode, Uri};
 
 use super::answer::{self, Answer};
 use super::page;
-use super::token::AdminToken;
+use crate::token_file::AdminToken;
 
 /// Stands before every path.
 #[derive(Debug)]
@@ -298,6 +298,14 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn a_wrong_token_or_two_of_them_are_refused() {
+        let (_directory, token) = token();
+        let guard = Guard::new("0.0.0.0".parse().unwrap(), Some(token));
+        let host = ("host", "sluicegate.example:9090");
+        let good = format!("Bearer {TOKEN}");
         let wrong = [
             "",
             "Bearer",

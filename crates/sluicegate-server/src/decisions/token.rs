@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::admin::{AdminToken, TokenError};
+use crate::token_file::{AdminToken, TokenError};
 
 /// The first line of a file. Another token in the file is in force within a second.
 pub(crate) struct SharedToken {

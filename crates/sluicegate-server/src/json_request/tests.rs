@@ -143,6 +143,10 @@ fn every_mistake_is_told_with_its_field() {
     ] {
         assert_eq!(field(body), expected, "{body}");
     }
+}
+
+#[test]
+fn mistakes_in_refunds_resets_and_batches_are_told_with_their_field() {
     assert_eq!(field_of(refund(br#"{"limit": "a"}"#)), "key");
     assert_eq!(
         field_of(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#)),

@@ -183,14 +183,6 @@ fn unreadable() -> [Situation; 3] {
         Situation {
             question: BY_TENANT,
             config: PER_TENANT.to_owned(),
-            marks: vec![differs(
-                FrontDoor::Resp,
-                "WRONG: a command that lacks a part of a key is answered and not counted",
-                Observation {
-                    counted: "-".to_owned(),
-                    ..refused()
-                },
-            )],
             ..Situation::new("unidentified", refused())
         },
         Situation {

@@ -233,6 +233,17 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
         [(Code::Ok, 1)],
         "without a unit there are no numbers"
     );
+}
+
+#[tokio::test]
+async fn numbers_that_come_along_hold_where_nothing_is_configured_and_watch_where_limits_watch() {
+    let (state, _told) = state_of(LIMITS);
+    let limit = |requests, unit| {
+        Some(RateLimitOverride {
+            requests_per_unit: requests,
+            unit,
+        })
+    };
     let unknown = RateLimitDescriptor {
         limit: limit(1, 1),
         ..descriptor(&[("nobody", "knows")])

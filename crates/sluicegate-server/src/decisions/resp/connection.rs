@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::command::Name;
-use super::counter_command::CounterCommand;
+use super::counter_command::{CounterCommand, refused};
 use super::parse::{Parsed, Parser};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
@@ -132,17 +132,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                     is_inline,
                 }) => {
                     used += length;
-                    match arguments.split_first() {
-                        None => continue,
-                        Some((name, arguments)) => {
-                            work(state, &snapshot, session, name, arguments, is_inline)
-                        }
-                    }
+                    let Some((name, arguments)) = arguments.split_first() else {
+                        continue;
+                    };
+                    work(state, &snapshot, session, name, arguments, is_inline)
                 }
-                Err(error) => (
-                    Work::Said(Reply::wrong(format!("no command: {error}"))),
-                    Next::End,
-                ),
+                Err(error) => {
+                    let reply = Reply::wrong(format!("no command: {error}"));
+                    (Work::Said(reply), Next::End)
+                }
             };
             let protocol = session.protocol;
             match work {
@@ -221,7 +219,7 @@ fn work<'a>(
     }
     match CounterCommand::of(snapshot, known, arguments) {
         Ok(asked) => (Work::Ask(asked), Next::Read),
-        Err(refused) => (Work::Said(refused), Next::Read),
+        Err(mistake) => (Work::Said(refused(state, mistake)), Next::Read),
     }
 }
 

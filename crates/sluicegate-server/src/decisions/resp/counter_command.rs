@@ -6,7 +6,7 @@ use sluicegate::{Charge, Nanos, StoreError, Verdict};
 use sluicegate_gate::admission::{Admission, Candidate, Purpose};
 use sluicegate_gate::charging;
 use sluicegate_gate::snapshot::Snapshot;
-use sluicegate_gate::telemetry::metrics::DecisionProtocol;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 use super::command::{Name, Named, Throttle};
 use super::reply::{CounterReply, Reply, number};
@@ -53,25 +53,25 @@ impl<'a> CounterCommand<'a> {
                     let admission = admit(state, snapshot, &charges, Purpose::Spend).await;
                     Reply::to_check(admission, -1)
                 }
-                Err(mistake) => mistake,
+                Err(mistake) => refused(state, mistake),
             },
             Self::Peek(named) => match named.charge(&snapshot.policy, 0) {
                 Ok(charges) => {
                     let purpose = Purpose::Peek(named.cost());
                     Reply::to_peek(admit(state, snapshot, &charges, purpose).await)
                 }
-                Err(mistake) => mistake,
+                Err(mistake) => refused(state, mistake),
             },
             Self::Refund(named) => match named.charge(&snapshot.policy, named.cost()) {
                 Ok(charges) => {
                     let age = Nanos::ZERO;
                     to_refund(charging::refund(&state.gate, snapshot, &charges, age).await)
                 }
-                Err(mistake) => mistake,
+                Err(mistake) => refused(state, mistake),
             },
             Self::Reset(named) => match named.charge(&snapshot.policy, 0) {
                 Ok(charges) => to_reset(charging::reset(&state.gate, snapshot, &charges).await),
-                Err(mistake) => mistake,
+                Err(mistake) => refused(state, mistake),
             },
         }
     }
@@ -90,6 +90,13 @@ async fn admit(
     DecisionCall::untraced(DecisionProtocol::Resp)
         .admit(&state.gate, snapshot, candidate, purpose)
         .await
+}
+
+/// Counts a command about counters that cannot be done as it is written: it never comes to
+/// admission, which counts all others.
+pub(super) fn refused(state: &DecisionsState, mistake: Reply) -> Reply {
+    DecisionCall::untraced(DecisionProtocol::Resp).refuse(&state.gate, DecisionAnswer::Refused);
+    mistake
 }
 
 fn to_refund(verdict: Verdict) -> Reply {

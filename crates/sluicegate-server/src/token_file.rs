@@ -1,4 +1,4 @@
-//! The operator's token.
+//! A token in a file, which operators and callers of the decision service show.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
