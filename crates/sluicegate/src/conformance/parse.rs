@@ -6,7 +6,7 @@
 
 use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, parse_duration};
 
-use super::request::StoreRequest;
+use super::request::TranscriptRequest;
 
 /// One line, unless it is blank or a comment.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) enum Statement {
     /// A limit is added to the policy, or has other numbers from now on.
     Declare(LimitDeclaration),
     /// A caller asks the store for something.
-    Request(StoreRequest),
+    Request(TranscriptRequest),
 }
 
 /// A limit of the transcript's policy.
@@ -35,7 +35,7 @@ pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
     let mut words = WordReader::new(content);
     match words.peek() {
         None => Ok(None),
-        Some("as" | "at" | "from") => StoreRequest::parse(content)
+        Some("as" | "at" | "from") => TranscriptRequest::parse(content)
             .map(Statement::Request)
             .map(Some),
         Some(_) => declaration(&mut words).map(Statement::Declare).map(Some),

@@ -13,7 +13,7 @@ use sluicegate_core::{
 use super::LineProblem;
 use super::answer::{ExpectedAnswer, StoreAnswer};
 use super::parse::{LimitDeclaration, Statement};
-use super::request::{Operation, SpendAmounts, StoreRequest};
+use super::request::{SpendAmounts, TranscriptOperation, TranscriptRequest};
 use crate::clock::ManualClock;
 use crate::store::Store;
 
@@ -90,7 +90,7 @@ impl<S: Store> TranscriptPlayer<S> {
     }
 
     /// Makes a request as often as the transcript says, and compares the answer.
-    async fn play_request(&mut self, request: StoreRequest) -> Result<(), LineProblem> {
+    async fn play_request(&mut self, request: TranscriptRequest) -> Result<(), LineProblem> {
         let Some(expected) = &request.expected else {
             self.set_clock_to(request.times.instants());
             return self.reset(&request).await;
@@ -114,7 +114,7 @@ impl<S: Store> TranscriptPlayer<S> {
     /// Makes many requests and compares how many were allowed.
     async fn count(
         &mut self,
-        request: &StoreRequest,
+        request: &TranscriptRequest,
         expected: &ExpectedAnswer,
     ) -> Result<(), LineProblem> {
         let mut allowed = 0;
@@ -137,13 +137,13 @@ impl<S: Store> TranscriptPlayer<S> {
     }
 
     /// Asks the store once.
-    async fn answer(&self, request: &StoreRequest) -> Result<StoreAnswer, LineProblem> {
+    async fn answer(&self, request: &TranscriptRequest) -> Result<StoreAnswer, LineProblem> {
         let parts = [request.caller.as_str()];
         let charges = self
             .charges(&request.operation, &parts)
             .map_err(LineProblem::Unreadable)?;
         let outcomes = match &request.operation {
-            Operation::Refund { age, .. } => self.refund(&charges, *age).await?,
+            TranscriptOperation::Refund { age, .. } => self.refund(&charges, *age).await?,
             _ => self
                 .store
                 .decide(&charges, &self.clock)
@@ -179,7 +179,7 @@ impl<S: Store> TranscriptPlayer<S> {
     }
 
     /// Forgets the counters of a caller.
-    async fn reset(&self, request: &StoreRequest) -> Result<(), LineProblem> {
+    async fn reset(&self, request: &TranscriptRequest) -> Result<(), LineProblem> {
         let parts = [request.caller.as_str()];
         for charge in self
             .charges(&request.operation, &parts)
@@ -196,7 +196,7 @@ impl<S: Store> TranscriptPlayer<S> {
     /// The charges of a caller: none on limits that are unlimited.
     fn charges<'a>(
         &'a self,
-        verb: &Operation,
+        verb: &TranscriptOperation,
         parts: &'a [&'a str],
     ) -> Result<Vec<Charge<'a>>, String> {
         let each = |cost: u64, which: &Option<String>| match which {
@@ -209,10 +209,10 @@ impl<S: Store> TranscriptPlayer<S> {
                 .collect(),
         };
         let amounts = match verb {
-            Operation::Spend(SpendAmounts::OfEach(cost)) => each(*cost, &None),
-            Operation::Spend(SpendAmounts::Of(amounts)) => amounts.clone(),
-            Operation::Peek(which) | Operation::Reset(which) => each(0, which),
-            Operation::Refund { cost, which, .. } => each(*cost, which),
+            TranscriptOperation::Spend(SpendAmounts::OfEach(cost)) => each(*cost, &None),
+            TranscriptOperation::Spend(SpendAmounts::Of(amounts)) => amounts.clone(),
+            TranscriptOperation::Peek(which) | TranscriptOperation::Reset(which) => each(0, which),
+            TranscriptOperation::Refund { cost, which, .. } => each(*cost, which),
         };
         if amounts.is_empty() {
             return Err("there is no limit yet".to_owned());

@@ -10,11 +10,11 @@ use super::parse::WordReader;
 
 /// A line that asks the store for something.
 #[derive(Debug)]
-pub(super) struct StoreRequest {
+pub(super) struct TranscriptRequest {
     /// The key of the counters: the name behind `as`.
     pub(super) caller: String,
     pub(super) times: RequestTimes,
-    pub(super) operation: Operation,
+    pub(super) operation: TranscriptOperation,
     /// `None` for a reset, which has no answer.
     pub(super) expected: Option<ExpectedAnswer>,
 }
@@ -37,7 +37,7 @@ pub(super) enum RequestTimes {
 
 /// The operation of the store that is tried.
 #[derive(Debug)]
-pub(super) enum Operation {
+pub(super) enum TranscriptOperation {
     Spend(SpendAmounts),
     /// A decision of cost zero.
     Peek(LimitChoice),
@@ -62,7 +62,7 @@ pub(super) enum SpendAmounts {
 /// The limit of this name; `None` is all limits.
 pub(super) type LimitChoice = Option<String>;
 
-impl StoreRequest {
+impl TranscriptRequest {
     /// Reads `[as NAME:] at … VERB [=> …]`.
     pub(super) fn parse(statement: &str) -> Result<Self, String> {
         let (request, answer) = match statement.split_once("=>") {
@@ -76,11 +76,13 @@ impl StoreRequest {
             false => "someone",
         };
         let times = RequestTimes::parse(&mut words)?;
-        let operation = Operation::parse(&mut words)?;
+        let operation = TranscriptOperation::parse(&mut words)?;
         words.end()?;
         let expected = match (answer, &operation) {
-            (None, Operation::Reset(_)) => None,
-            (Some(_), Operation::Reset(_)) => return Err("a reset has no answer".to_owned()),
+            (None, TranscriptOperation::Reset(_)) => None,
+            (Some(_), TranscriptOperation::Reset(_)) => {
+                return Err("a reset has no answer".to_owned());
+            }
             (None, _) => return Err("expected => and the answer".to_owned()),
             (Some(answer), _) => Some(ExpectedAnswer::parse(answer)?),
         };
@@ -153,7 +155,7 @@ impl RequestTimes {
     }
 }
 
-impl Operation {
+impl TranscriptOperation {
     /// Reads `spend 1 of a`, `peek`, `refund 2 drawn 50ms ago` or `reset`.
     fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         match words.next("spend, peek, refund or reset")? {

@@ -32,14 +32,14 @@ use crate::sync::AtomicU64;
 
 /// All slots, in cache lines.
 pub(super) struct CounterTable {
-    lines: Box<[CacheLine]>,
+    lines: Box<[SlotLine]>,
     /// Lines at which a window can start: all but the last `WINDOW - 1`.
     homes: usize,
 }
 
 /// Slots that are read together.
 #[repr(align(64))]
-struct CacheLine([TableSlot; SLOTS]);
+struct SlotLine([TableSlot; SLOTS]);
 
 /// Slots in a cache line. The model checker explores every interleaving, so it gets the smallest
 /// table that can be full.
@@ -58,7 +58,7 @@ impl CounterTable {
             slots.div_ceil(SLOTS).max(1)
         };
         let lines = (0..homes + WINDOW - 1)
-            .map(|_| CacheLine(std::array::from_fn(|_| TableSlot::vacant())))
+            .map(|_| SlotLine(std::array::from_fn(|_| TableSlot::vacant())))
             .collect();
         Self { lines, homes }
     }
@@ -139,7 +139,7 @@ impl CounterTable {
         slots.filter(|slot| slot.is_live(now)).count()
     }
 
-    fn window(&self, hash: u64) -> &[CacheLine] {
+    fn window(&self, hash: u64) -> &[SlotLine] {
         let home = self.home(hash);
         &self.lines[home..home + WINDOW]
     }
@@ -163,7 +163,7 @@ enum LineSearch<'a> {
     Full,
 }
 
-impl CacheLine {
+impl SlotLine {
     #[inline(always)]
     fn find(&self, hash: u64) -> LineSearch<'_> {
         // The slot cannot be predicted, so all four are compared without a branch.
