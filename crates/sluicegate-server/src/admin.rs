@@ -3,11 +3,11 @@
 //! It is on loopback unless there is a token, answers one request per connection, and gives a browser nothing to work with but
 //! its own page: no foreign host, no foreign origin, no foreign script.
 
-mod answer;
-mod desk;
-mod guard;
+mod access_guard;
+mod operator_routes;
 mod page;
 mod query;
+mod response;
 mod routes;
 
 use std::fmt;
@@ -31,9 +31,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
-use answer::AdminBody;
-use guard::Guard;
-use routes::Routes;
+use access_guard::AccessGuard;
+use response::AdminBody;
+use routes::AdminRoutes;
 
 pub use crate::configuration::ConfigVersion;
 pub use crate::token_file::{AdminToken, TokenError};
@@ -97,8 +97,8 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let service = Arc::new(AdminService {
-        guard: Guard::new(address.ip(), token),
-        routes: Routes::new(state),
+        guard: AccessGuard::new(address.ip(), token),
+        routes: AdminRoutes::new(state),
     });
     // Connections are not told of the end: one that was accepted may have sent its request, and
     // has the time of the drain. The sender lives until then.
@@ -154,8 +154,8 @@ async fn accept(
 
 /// Checks access, then answers.
 struct AdminService {
-    guard: Guard,
-    routes: Routes,
+    guard: AccessGuard,
+    routes: AdminRoutes,
 }
 
 /// Handler of one connection, which has one request.
@@ -180,15 +180,15 @@ impl Handler for AdminConnection {
                 .guard
                 .check(&parts.method, &parts.uri, &parts.headers)
         };
-        let answer = match valid {
-            Err(invalid) => answer::error(invalid.status(), &invalid.to_string()),
+        let response = match valid {
+            Err(invalid) => response::error(invalid.status(), &invalid.to_string()),
             Ok(()) => match checked() {
-                Ok(()) => service.routes.answer(&parts, body, connection.peer).await,
-                Err(refusal) => refusal.answer(),
+                Ok(()) => service.routes.respond(&parts, body, connection.peer).await,
+                Err(refusal) => refusal.response(),
             },
         };
-        streams.store(answer.body().is_stream(), Ordering::Relaxed);
-        let mut response = HttpResponse::from(answer::protected(answer));
+        streams.store(response.body().is_stream(), Ordering::Relaxed);
+        let mut response = HttpResponse::from(response::protected(response));
         response.closes = true;
         response
     }

@@ -28,7 +28,7 @@ pub(crate) struct Configuration {
 
 /// A configuration that was put in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedConfig {
     pub(crate) version: u64,
     /// Settings that changed in the file and stay as they were until a restart.
     pub(crate) needs_restart: Vec<&'static str>,
@@ -45,7 +45,7 @@ pub struct ConfigVersion {
     pub loaded_at: SystemTime,
 }
 
-impl fmt::Display for Applied {
+impl fmt::Display for AppliedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} is in force", self.version)?;
         if !self.needs_restart.is_empty() {
@@ -85,7 +85,7 @@ impl Configuration {
 
     /// Puts another configuration in force for the next request, or says everything that is wrong
     /// with it and changes nothing.
-    pub(crate) fn apply(&self, config: &Config) -> Result<Applied, Vec<String>> {
+    pub(crate) fn apply(&self, config: &Config) -> Result<AppliedConfig, Vec<String>> {
         let snapshot = self.gate.prepare(config);
         let proxy = self.proxy.as_ref().map(|proxy| proxy.prepare(config));
         let proxy = proxy.transpose();
@@ -104,7 +104,7 @@ impl Configuration {
         *self.files.lock().expect("no holder of this lock panics") = files_of(config);
         let version = snapshot.version;
         self.gate.publish(snapshot);
-        Ok(Applied {
+        Ok(AppliedConfig {
             version,
             needs_restart: self.started_with.differences(&FixedSettings::of(config)),
         })

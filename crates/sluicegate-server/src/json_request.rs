@@ -140,7 +140,7 @@ pub(crate) struct RefundRequest {
 
 /// Reads a check or a peek.
 pub(crate) fn check(body: &[u8]) -> Result<CheckRequest, QuestionError> {
-    let CheckJson {
+    let CheckRequestJson {
         subject,
         limit,
         key,
@@ -181,7 +181,7 @@ pub(crate) fn check(body: &[u8]) -> Result<CheckRequest, QuestionError> {
 /// Reads a batch: each check as it stands there, to be read on its own.
 pub(crate) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, QuestionError> {
     const CHECKS_MAX: usize = 1_000;
-    let BatchJson { checks } = read(body)?;
+    let BatchRequestJson { checks } = read(body)?;
     match checks {
         None => Err(QuestionError::of_field(
             "checks",
@@ -197,7 +197,7 @@ pub(crate) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, QuestionError> {
 
 /// Reads a refund.
 pub(crate) fn refund(body: &[u8]) -> Result<RefundRequest, QuestionError> {
-    let RefundJson {
+    let RefundRequestJson {
         limit,
         key,
         cost,
@@ -213,7 +213,7 @@ pub(crate) fn refund(body: &[u8]) -> Result<RefundRequest, QuestionError> {
 
 /// Reads a reset.
 pub(crate) fn reset(body: &[u8]) -> Result<CounterName, QuestionError> {
-    let ResetJson { limit, key } = read(body)?;
+    let ResetRequestJson { limit, key } = read(body)?;
     counter(limit, key)
 }
 
@@ -323,7 +323,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CheckJson {
+struct CheckRequestJson {
     subject: Option<JsonObject<SubjectJson>>,
     limit: Option<String>,
     key: Option<Vec<String>>,
@@ -332,14 +332,14 @@ struct CheckJson {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BatchJson<'a> {
+struct BatchRequestJson<'a> {
     #[serde(borrow)]
     checks: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RefundJson {
+struct RefundRequestJson {
     limit: Option<String>,
     key: Option<Vec<String>>,
     cost: Option<u32>,
@@ -348,7 +348,7 @@ struct RefundJson {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResetJson {
+struct ResetRequestJson {
     limit: Option<String>,
     key: Option<Vec<String>>,
 }

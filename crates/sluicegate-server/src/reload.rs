@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 use sluicegate_gate::telemetry::metrics::ReloadResult;
 
-use crate::configuration::{Applied, ConfigVersion, Configuration, files_of};
+use crate::configuration::{AppliedConfig, ConfigVersion, Configuration, files_of};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
 
@@ -54,7 +54,7 @@ pub(crate) struct Reloader {
 /// The configuration in force.
 struct RunningConfig {
     content: ConfigContent,
-    applied: Applied,
+    applied: AppliedConfig,
     /// The time it was put in force.
     since: SystemTime,
     /// Its YAML, with its secrets.
@@ -136,9 +136,9 @@ pub(crate) struct ConfigStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReloadOutcome {
     /// A new configuration is in force.
-    Applied(Applied),
+    Applied(AppliedConfig),
     /// The files contain what is in force already.
-    Unchanged(Applied),
+    Unchanged(AppliedConfig),
 }
 
 impl fmt::Display for ReloadOutcome {
@@ -165,7 +165,7 @@ impl Reloader {
         } = initial;
         let gate = &configuration.gate;
         gate.metrics.set_config_hash(&content.text);
-        let applied = Applied {
+        let applied = AppliedConfig {
             version: gate.snapshot().version,
             needs_restart: Vec::new(),
         };
@@ -399,7 +399,7 @@ mod tests {
             assert!(
                 matches!(
                     reloaded,
-                    Ok(ReloadOutcome::Applied(Applied { version: 2, .. }))
+                    Ok(ReloadOutcome::Applied(AppliedConfig { version: 2, .. }))
                 ),
                 "{pieces:?}: {reloaded:?}"
             );

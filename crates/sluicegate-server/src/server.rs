@@ -60,7 +60,7 @@ impl Server {
             let _entered = background.enter();
             store.start();
         }
-        tell_metrics(&gate);
+        collect_metrics(&gate);
         let reloader = Reloader::new(Arc::clone(&configuration), initial, file, read_again);
         let reloader = Arc::new(reloader);
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
@@ -142,9 +142,9 @@ impl Server {
         self.ending.send_replace(true);
         drop(self.admin);
         self.cores.join();
-        let goodbye = async { tokio::time::timeout(GOODBYE_MAX, self.operator.leave()).await };
+        let left = async { tokio::time::timeout(LEAVE_TIMEOUT, self.operator.leave()).await };
         // Who cannot be told notices in a moment.
-        let _ = self.background.block_on(goodbye);
+        let _ = self.background.block_on(left);
         self.gate.access_log.clone().close();
         if let Some(traces) = &self.gate.traces {
             traces.close();
@@ -154,7 +154,7 @@ impl Server {
 }
 
 /// For taking this replica's name off the board.
-const GOODBYE_MAX: Duration = Duration::from_millis(200);
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The runtime for what is not tied to a request: connections to Redis, the limits service, admin.
 fn background_runtime() -> Result<Runtime, String> {
@@ -174,7 +174,7 @@ fn wants_echo(config: &Config) -> bool {
 }
 
 /// What the store and the extraction of addresses count themselves is read when metrics are.
-fn tell_metrics(gate: &Arc<Gate>) {
+fn collect_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
     gate.metrics.collect_from(move || match weak.upgrade() {
         None => CollectedCounts::default(),

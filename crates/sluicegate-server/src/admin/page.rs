@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
-use super::answer::{self, Answer};
+use super::response::{self, AdminResponse};
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -54,11 +54,12 @@ pub(super) fn is_file(path: &str) -> bool {
 }
 
 /// A file of the page.
-pub(super) fn file(path: &str) -> Option<Answer> {
+pub(super) fn file(path: &str) -> Option<AdminResponse> {
     let (_, content_type, content) = FILES.iter().find(|(own, ..)| *own == path)?;
-    let mut answer = answer::with_bytes(StatusCode::OK, content_type, Bytes::from_static(content));
-    answer
+    let mut response =
+        response::with_bytes(StatusCode::OK, content_type, Bytes::from_static(content));
+    response
         .headers_mut()
         .insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    Some(answer)
+    Some(response)
 }

@@ -16,15 +16,15 @@ use sluicegate_net::ClientBody;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::answer::{self, Answer};
-use super::desk::{self, Asked, Place};
-use super::guard::HEALTH;
+use super::access_guard::HEALTH;
+use super::operator_routes::{self, AdminRequest, AdminRoute};
 use super::page;
 use super::query::Query;
+use super::response::{self, AdminResponse};
 use super::{AdminState, ConfigVersion};
 
 /// The paths and what they do.
-pub(super) struct Routes {
+pub(super) struct AdminRoutes {
     state: Arc<AdminState>,
     /// One reload at a time.
     reload: Arc<Semaphore>,
@@ -36,7 +36,7 @@ const QUESTION_BYTES_MAX: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Routes {
+impl AdminRoutes {
     pub(super) fn new(state: Arc<AdminState>) -> Self {
         Self {
             state,
@@ -44,72 +44,86 @@ impl Routes {
         }
     }
 
-    pub(super) async fn answer(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
+    pub(super) async fn respond(
+        &self,
+        parts: &Parts,
+        body: ClientBody,
+        peer: SocketAddr,
+    ) -> AdminResponse {
         let path = parts.uri.path();
-        let place = self.state.operator.as_ref().and_then(|_| Place::find(path));
-        let allowed = match (path, &place) {
+        let route = self
+            .state
+            .operator
+            .as_ref()
+            .and_then(|_| AdminRoute::find(path));
+        let allowed = match (path, &route) {
             (HEALTH | "/readyz" | "/metrics" | "/v1/version", _) => "GET, HEAD",
             ("/v1/reload", _) => "POST",
             (path, _) if page::is_file(path) => "GET, HEAD",
-            (_, Some(place)) => place.allowed(),
-            _ => return answer::error(StatusCode::NOT_FOUND, "there is nothing here"),
+            (_, Some(route)) => route.allowed(),
+            _ => return response::error(StatusCode::NOT_FOUND, "there is nothing here"),
         };
         if !allowed
             .split(", ")
             .any(|method| method == parts.method.as_str())
         {
-            let mut answer =
-                answer::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
-            answer
+            let mut response =
+                response::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
+            response
                 .headers_mut()
                 .insert(header::ALLOW, HeaderValue::from_static(allowed));
-            return answer;
+            return response;
         }
         match path {
-            HEALTH => answer::text(StatusCode::OK, "ok"),
+            HEALTH => response::text(StatusCode::OK, "ok"),
             "/readyz" => self.readiness(parts.uri.query()).await,
             "/metrics" => {
                 let (kind, text) = self.state.metrics.encode_for(&parts.headers);
-                answer::with_type(StatusCode::OK, kind, text)
+                response::with_type(StatusCode::OK, kind, text)
             }
-            "/v1/version" => answer::json(StatusCode::OK, &version((self.state.version)())),
+            "/v1/version" => response::json(StatusCode::OK, &version((self.state.version)())),
             "/v1/reload" => self.reload(parts, body, peer).await,
             path => match page::file(path) {
                 Some(file) => file,
-                None => self.at_desk(parts, body, peer).await,
+                None => self.operator_route(parts, body, peer).await,
             },
         }
     }
 
-    async fn at_desk(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
-        let desk = self
+    async fn operator_route(
+        &self,
+        parts: &Parts,
+        body: ClientBody,
+        peer: SocketAddr,
+    ) -> AdminResponse {
+        let operator_and_route = self
             .state
             .operator
             .as_ref()
-            .zip(Place::find(parts.uri.path()));
-        let Some((operator, place)) = desk else {
-            return answer::error(StatusCode::NOT_FOUND, "there is nothing here");
+            .zip(AdminRoute::find(parts.uri.path()));
+        let Some((operator, route)) = operator_and_route else {
+            return response::error(StatusCode::NOT_FOUND, "there is nothing here");
         };
         let body = match read(body, QUESTION_BYTES_MAX).await {
             Ok(body) => body,
-            Err(answer) => return *answer,
+            Err(response) => return *response,
         };
-        let asked = Asked {
-            place,
+        let request = AdminRequest {
+            route,
             is_delete: parts.method == Method::DELETE,
             query: parts.uri.query(),
             headers: &parts.headers,
             body: &body,
             peer: peer.to_string(),
         };
-        desk::answer(operator, asked).await
+        operator_routes::respond(operator, request).await
     }
 
-    async fn readiness(&self, query: Option<&str>) -> Answer {
+    async fn readiness(&self, query: Option<&str>) -> AdminResponse {
         let is_deep =
             match Query::parse(query).and_then(|query| query.only(&["deep"]).map(|()| query)) {
                 Ok(query) => query.get("deep").is_some_and(|deep| deep == "true"),
-                Err(why) => return answer::error(StatusCode::BAD_REQUEST, &why),
+                Err(why) => return response::error(StatusCode::BAD_REQUEST, &why),
             };
         let mut readiness = (self.state.ready)();
         let store = match (&self.state.operator, is_deep) {
@@ -132,20 +146,20 @@ impl Routes {
         if let Some(store) = store {
             body["store"] = store;
         }
-        answer::json(status, &body)
+        response::json(status, &body)
     }
 
-    async fn reload(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> Answer {
+    async fn reload(&self, parts: &Parts, body: ClientBody, peer: SocketAddr) -> AdminResponse {
         let body = match read(body, RELOAD_BYTES_MAX).await {
             Ok(body) => body,
-            Err(answer) => return *answer,
+            Err(response) => return *response,
         };
-        let author = match desk::author_of(&parts.headers, &body, &peer.to_string()) {
+        let author = match operator_routes::author_of(&parts.headers, &body, &peer.to_string()) {
             Ok(author) => author,
-            Err(refusal) => return desk::refused(&refusal),
+            Err(refusal) => return operator_routes::refused(&refusal),
         };
         let Ok(turn) = Arc::clone(&self.reload).try_acquire_owned() else {
-            return answer::error(StatusCode::CONFLICT, "a reload is under way");
+            return response::error(StatusCode::CONFLICT, "a reload is under way");
         };
         let state = Arc::clone(&self.state);
         // It reads files. One that takes too long goes on, and the next waits for its end.
@@ -159,7 +173,7 @@ impl Routes {
                 author.note("reload", &result);
                 let mut body = version((self.state.version)());
                 body["result"] = Value::from(result);
-                answer::json(StatusCode::OK, &body)
+                response::json(StatusCode::OK, &body)
             }
             Ok(Ok(Err(mistakes))) => {
                 let mistakes: Vec<&str> = mistakes
@@ -168,10 +182,12 @@ impl Routes {
                     .collect();
                 let body =
                     json!({ "error": "the running configuration stays", "mistakes": mistakes });
-                answer::json(StatusCode::UNPROCESSABLE_ENTITY, &body)
+                response::json(StatusCode::UNPROCESSABLE_ENTITY, &body)
             }
-            Ok(Err(_)) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off"),
-            Err(_) => answer::error(
+            Ok(Err(_)) => {
+                response::error(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off")
+            }
+            Err(_) => response::error(
                 StatusCode::GATEWAY_TIMEOUT,
                 "the reload takes long and goes on",
             ),
@@ -179,16 +195,18 @@ impl Routes {
     }
 }
 
-async fn read(body: ClientBody, bytes_max: usize) -> Result<Bytes, Box<Answer>> {
+async fn read(body: ClientBody, bytes_max: usize) -> Result<Bytes, Box<AdminResponse>> {
     match timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(read)) => Ok(read.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(answer::error(
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(response::error(
             StatusCode::PAYLOAD_TOO_LARGE,
             &format!("at most {bytes_max} bytes"),
         )
         .into()),
-        Ok(Err(_)) => Err(answer::error(StatusCode::BAD_REQUEST, "the body broke off").into()),
-        Err(_) => Err(answer::error(StatusCode::REQUEST_TIMEOUT, "the body took too long").into()),
+        Ok(Err(_)) => Err(response::error(StatusCode::BAD_REQUEST, "the body broke off").into()),
+        Err(_) => {
+            Err(response::error(StatusCode::REQUEST_TIMEOUT, "the body took too long").into())
+        }
     }
 }
 
@@ -201,8 +219,8 @@ fn version(version: ConfigVersion) -> Value {
     })
 }
 
-impl fmt::Debug for Routes {
+impl fmt::Debug for AdminRoutes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Routes")
+        f.write_str("AdminRoutes")
     }
 }

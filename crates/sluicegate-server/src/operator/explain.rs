@@ -44,13 +44,13 @@ enum ExplainedVerdict {
 /// A caller, as far as lists and credentials know it.
 pub(super) struct ExplainedCaller {
     pub(super) principal: Option<String>,
-    pub(super) listed: Option<Listed>,
+    pub(super) listed: Option<ListMatch>,
     /// Why the credential is not accepted.
     pub(super) unauthorized: Option<String>,
 }
 
 /// What a list says about a caller, with the reason in words.
-pub(super) enum Listed {
+pub(super) enum ListMatch {
     /// The caller is never limited.
     Allowed(String),
     /// The caller does not pass.
@@ -74,12 +74,12 @@ pub(super) fn explain(
         .map(|(considered, inspection)| explain_limit(considered, inspection, cost));
     let (limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) = explained.unzip();
     let (verdict, summary, wait) = match (&caller.listed, &caller.unauthorized) {
-        (Some(Listed::Refused(why)), _) => (
+        (Some(ListMatch::Refused(why)), _) => (
             ExplainedVerdict::Refused,
             format!("It is refused with 403: {why}."),
             None,
         ),
-        (Some(Listed::Allowed(why)), None) => (
+        (Some(ListMatch::Allowed(why)), None) => (
             ExplainedVerdict::Forward,
             format!("It passes without being limited: {why}."),
             Some(Nanos::ZERO),
@@ -96,7 +96,7 @@ pub(super) fn explain(
         (None, None) => conclude(&consequences),
     };
     let list = caller.listed.map(|listed| match listed {
-        Listed::Allowed(why) | Listed::Refused(why) => why,
+        ListMatch::Allowed(why) | ListMatch::Refused(why) => why,
     });
     Explanation {
         verdict,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// What was counted so far, at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct StatsSample {
     /// Requests and questions that passed, and that a limit stopped.
     pub(crate) all: (u64, u64),
     /// By limit: its name, what it allowed, what it denied or would have.
@@ -23,14 +23,14 @@ pub(crate) struct History {
     before: HashMap<String, (u64, u64)>,
     all_before: Option<(u64, u64)>,
     ends_at_ms: u64,
-    all: Series,
-    limits: Vec<(String, Series)>,
+    all: OutcomeSeries,
+    limits: Vec<(String, OutcomeSeries)>,
     p99_us: VecDeque<u64>,
     degraded: VecDeque<u8>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Series {
+struct OutcomeSeries {
     allowed: VecDeque<u64>,
     denied: VecDeque<u64>,
 }
@@ -42,11 +42,11 @@ const LIMITS: usize = 32;
 
 impl History {
     /// A second is over.
-    pub(crate) fn add(&mut self, totals: Totals, now_ms: u64) {
+    pub(crate) fn add(&mut self, sample: StatsSample, now_ms: u64) {
         let length = self.p99_us.len();
         self.limits
-            .retain(|(name, _)| totals.limits.iter().any(|(other, ..)| other == name));
-        for (name, allowed, denied) in &totals.limits {
+            .retain(|(name, _)| sample.limits.iter().any(|(other, ..)| other == name));
+        for (name, allowed, denied) in &sample.limits {
             let past = self.before.insert(name.clone(), (*allowed, *denied));
             // Of a limit that was never there before, everything is new, except for us who come later than it.
             let past = past.unwrap_or(if self.all_before.is_some() {
@@ -58,23 +58,24 @@ impl History {
                 allowed.saturating_sub(past.0),
                 denied.saturating_sub(past.1),
             );
-            let place = match self.limits.iter().position(|(other, _)| other == name) {
-                Some(place) => place,
+            let index = match self.limits.iter().position(|(other, _)| other == name) {
+                Some(index) => index,
                 None if self.limits.len() < LIMITS => {
-                    self.limits.push((name.clone(), Series::of_nothing(length)));
+                    self.limits
+                        .push((name.clone(), OutcomeSeries::of_nothing(length)));
                     self.limits.len() - 1
                 }
                 None => continue,
             };
-            self.limits[place].1.push(allowed, denied);
+            self.limits[index].1.push(allowed, denied);
         }
-        let past = self.all_before.replace(totals.all).unwrap_or(totals.all);
+        let past = self.all_before.replace(sample.all).unwrap_or(sample.all);
         self.all.push(
-            totals.all.0.saturating_sub(past.0),
-            totals.all.1.saturating_sub(past.1),
+            sample.all.0.saturating_sub(past.0),
+            sample.all.1.saturating_sub(past.1),
         );
-        push(&mut self.p99_us, totals.p99_us);
-        push(&mut self.degraded, u8::from(totals.is_degraded));
+        push(&mut self.p99_us, sample.p99_us);
+        push(&mut self.degraded, u8::from(sample.is_degraded));
         self.ends_at_ms = now_ms;
     }
 
@@ -92,7 +93,7 @@ impl History {
     }
 }
 
-impl Series {
+impl OutcomeSeries {
     fn of_nothing(length: usize) -> Self {
         let nothing: VecDeque<u64> = std::iter::repeat_n(0, length).collect();
         Self {
@@ -118,14 +119,14 @@ fn push<T>(points: &mut VecDeque<T>, point: T) {
 mod tests {
     use super::*;
 
-    fn totals(limits: &[(&str, u64, u64)]) -> Totals {
+    fn sample(limits: &[(&str, u64, u64)]) -> StatsSample {
         let limits = limits
             .iter()
             .map(|(name, allowed, denied)| ((*name).to_owned(), *allowed, *denied))
             .collect();
         let limits: Vec<(String, u64, u64)> = limits;
         let all = (limits.iter().map(|limit| limit.1).sum(), 9);
-        Totals {
+        StatsSample {
             all,
             limits,
             p99_us: 7,
@@ -136,9 +137,9 @@ mod tests {
     #[test]
     fn each_second_has_what_was_added_in_it() {
         let mut history = History::default();
-        history.add(totals(&[("a", 100, 50)]), 1_000);
-        history.add(totals(&[("a", 103, 50)]), 2_000);
-        history.add(totals(&[("a", 103, 51), ("b", 4, 0)]), 3_000);
+        history.add(sample(&[("a", 100, 50)]), 1_000);
+        history.add(sample(&[("a", 103, 50)]), 2_000);
+        history.add(sample(&[("a", 103, 51), ("b", 4, 0)]), 3_000);
         let json = history.json();
         assert_eq!(
             (&json["allowed"], &json["denied"]),
@@ -159,9 +160,9 @@ mod tests {
     fn a_limit_that_has_gone_has_none_and_the_rest_stays_in_step() {
         let mut history = History::default();
         for second in 0..POINTS as u64 + 50 {
-            history.add(totals(&[("a", second, 0), ("b", 2 * second, 0)]), second);
+            history.add(sample(&[("a", second, 0), ("b", 2 * second, 0)]), second);
         }
-        history.add(totals(&[("b", 2 * (POINTS as u64 + 50), 0)]), 999);
+        history.add(sample(&[("b", 2 * (POINTS as u64 + 50), 0)]), 999);
         let json = history.json();
         let length = |value: &Value| value.as_array().map_or(0, Vec::len);
         assert_eq!(json["limits"].as_array().map(Vec::len), Some(1));
@@ -182,17 +183,17 @@ mod tests {
             .map(|number| (format!("limit-{number}"), 1, 0))
             .collect();
         history.add(
-            Totals {
+            StatsSample {
                 limits: many.clone(),
-                ..Totals::default()
+                ..StatsSample::default()
             },
             0,
         );
         history.add(
-            Totals {
+            StatsSample {
                 limits: many,
                 all: (100, 0),
-                ..Totals::default()
+                ..StatsSample::default()
             },
             0,
         );

@@ -13,8 +13,8 @@ use sluicegate_gate::charging::{self, Inspection, TermsSource, look};
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::terms::OnBehalf;
 
-use super::explain::{ExplainedCaller, Explanation, Listed, explain};
-use super::{Author, Operator, OperatorError};
+use super::explain::{ExplainedCaller, Explanation, ListMatch, explain};
+use super::{ChangeAuthor, Operator, OperatorError};
 use crate::json_request::{RequestDescription, read_description};
 
 impl Operator {
@@ -51,7 +51,7 @@ impl Operator {
         &self,
         limit: &str,
         parts: &[&str],
-        author: &Author,
+        author: &ChangeAuthor,
     ) -> Result<Value, OperatorError> {
         let snapshot = self.gate.snapshot();
         let charge = named(&snapshot.policy, limit, parts)?;
@@ -79,7 +79,7 @@ impl Operator {
             let orders = self.gate.overrides.current();
             let ban = orders.ban_of(subject.client_ip, principal).cloned();
             ban.map(|ban| {
-                Listed::Refused(format!(
+                ListMatch::Refused(format!(
                     "{} is banned by {} ({})",
                     ban.about(),
                     ban.by,
@@ -146,13 +146,15 @@ fn identity(auth: &Authenticator, described: &RequestDescription) -> Identity {
     }
 }
 
-fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
+fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<ListMatch> {
     let principal = subject.principal.map(|principal| principal.id.as_str());
     access
         .of_caller(subject.client_ip, principal)
         .map(|ruling| match ruling {
-            Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
-            Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
+            Ruling::Deny => ListMatch::Refused("the caller is on the list access.deny".to_owned()),
+            Ruling::Allow => {
+                ListMatch::Allowed("the caller is on the list access.allow".to_owned())
+            }
         })
 }
 

@@ -69,8 +69,8 @@ impl From<String> for OperatorError {
 
 /// Who changes something, and why.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Author {
+#[serde(deny_unknown_fields, expecting = "struct Author")]
+pub(crate) struct ChangeAuthor {
     by: Option<String>,
     reason: Option<String>,
     /// Where the change came from.
@@ -81,7 +81,7 @@ pub(crate) struct Author {
 /// How often orders of other replicas are looked for: well below a second, the time within which they are to hold.
 const ORDERS_EVERY: Duration = Duration::from_millis(300);
 /// Seconds after which who asked most counts half.
-const FADE_EVERY: u64 = 60;
+const DECAY_EVERY: u64 = 60;
 
 impl Operator {
     pub(crate) fn new(gate: Arc<Gate>, reloader: Arc<Reloader>) -> Self {
@@ -103,42 +103,46 @@ impl Operator {
     }
 
     /// Keeps everything up to date, as long as somebody else holds the desk.
-    pub(crate) async fn follow(desk: Weak<Self>) {
+    pub(crate) async fn follow(operator: Weak<Self>) {
         tokio::join!(
-            Self::follow_orders(desk.clone()),
-            Self::follow_replicas(desk.clone()),
-            Self::follow_clock(desk)
+            Self::follow_orders(operator.clone()),
+            Self::follow_replicas(operator.clone()),
+            Self::follow_clock(operator)
         );
     }
 
-    async fn follow_orders(desk: Weak<Self>) {
+    async fn follow_orders(operator: Weak<Self>) {
         let mut ticks = interval(ORDERS_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut was_wrong = false;
+        let mut had_failed = false;
         loop {
             ticks.tick().await;
-            let Some(desk) = desk.upgrade() else { return };
-            let refreshed = desk.refresh().await;
+            let Some(operator) = operator.upgrade() else {
+                return;
+            };
+            let refreshed = operator.refresh().await;
             // A store that is away is told elsewhere; orders known so far go on.
             if let (Err(error), false, false) =
-                (&refreshed, was_wrong, desk.gate.engine.is_degraded())
+                (&refreshed, had_failed, operator.gate.engine.is_degraded())
             {
                 tracing::warn!(
                     "orders of operators cannot be read, those known so far hold: {error}"
                 );
             }
-            was_wrong = refreshed.is_err();
+            had_failed = refreshed.is_err();
         }
     }
 
-    async fn follow_replicas(desk: Weak<Self>) {
+    async fn follow_replicas(operator: Weak<Self>) {
         loop {
-            let Some(strong) = desk.upgrade() else { return };
+            let Some(strong) = operator.upgrade() else {
+                return;
+            };
             let version = strong.reloader.version();
             // Without the store nobody else can be seen, which shows.
             let _ = strong
                 .replicas
-                .meet(version.number, &version.hash, now_ms())
+                .announce(version.number, &version.hash, now_ms())
                 .await;
             let pause = strong.replicas.pause();
             drop(strong);
@@ -146,18 +150,20 @@ impl Operator {
         }
     }
 
-    async fn follow_clock(desk: Weak<Self>) {
+    async fn follow_clock(operator: Weak<Self>) {
         let mut ticks = interval(Duration::from_secs(1) / REFILLS_PER_SECOND as u32);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         for turn in 0_u64.. {
             ticks.tick().await;
-            let Some(desk) = desk.upgrade() else { return };
-            desk.gate.decision_stream.refill();
+            let Some(operator) = operator.upgrade() else {
+                return;
+            };
+            operator.gate.decision_stream.refill();
             if turn.is_multiple_of(REFILLS_PER_SECOND) {
-                desk.remember();
+                operator.remember();
             }
-            if turn % (FADE_EVERY * REFILLS_PER_SECOND) == FADE_EVERY * REFILLS_PER_SECOND - 1 {
-                desk.gate.top_keys.decay();
+            if turn % (DECAY_EVERY * REFILLS_PER_SECOND) == DECAY_EVERY * REFILLS_PER_SECOND - 1 {
+                operator.gate.top_keys.decay();
             }
         }
     }
@@ -297,13 +303,17 @@ impl Operator {
     }
 
     /// Ends an order before its time.
-    pub(crate) async fn end(&self, id: &str, author: &Author) -> Result<Value, OperatorError> {
+    pub(crate) async fn end(
+        &self,
+        id: &str,
+        author: &ChangeAuthor,
+    ) -> Result<Value, OperatorError> {
         let ended = self.orders.write(|orders| {
-            let place = orders
+            let index = orders
                 .iter()
                 .position(|order| order.id == id && !order.is_over(now_ms()));
-            place
-                .map(|place| orders.remove(place))
+            index
+                .map(|index| orders.remove(index))
                 .ok_or_else(|| OperatorError::Unknown(format!("there is no order {id:?}")))
         });
         let ended = ended.await?;
@@ -321,7 +331,7 @@ impl Operator {
     }
 }
 
-impl Author {
+impl ChangeAuthor {
     /// The same, asking from there.
     pub(crate) fn at(self, peer: &str) -> Self {
         Self {

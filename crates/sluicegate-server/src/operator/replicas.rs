@@ -13,7 +13,7 @@ use super::shared_list::SharedList;
 
 /// Who else is there.
 pub(crate) struct Replicas {
-    board: SharedList<Replica>,
+    list: SharedList<Replica>,
     /// This one's name.
     pub(crate) id: String,
     host: String,
@@ -49,7 +49,7 @@ impl Replicas {
             .to_string_lossy()
             .into_owned();
         Self {
-            board: SharedList::new(store, "replicas", |replicas| {
+            list: SharedList::new(store, "replicas", |replicas| {
                 Nanos::from_millis(gone_after_ms(replicas.len()))
             }),
             id,
@@ -59,7 +59,7 @@ impl Replicas {
     }
 
     /// Says that this one is there, and looks who else is.
-    pub(crate) async fn meet(
+    pub(crate) async fn announce(
         &self,
         config_version: u64,
         config_hash: &str,
@@ -73,7 +73,7 @@ impl Replicas {
             config_hash: config_hash.to_owned(),
             at_ms: now_ms,
         };
-        let seen = self.board.write(|replicas| {
+        let seen = self.list.write(|replicas| {
             let gone_after_ms = gone_after_ms(replicas.len());
             replicas.retain(|other| {
                 other.id != this.id && now_ms.saturating_sub(other.at_ms) < gone_after_ms
@@ -100,7 +100,7 @@ impl Replicas {
     pub(crate) async fn leave(&self) {
         // Who cannot say goodbye is gone in a moment anyway.
         let _ = self
-            .board
+            .list
             .write(|replicas| {
                 replicas.retain(|other| other.id != self.id);
                 Ok::<_, String>(())
@@ -110,14 +110,14 @@ impl Replicas {
 
     pub(crate) fn json(&self, now_ms: u64) -> Vec<Value> {
         let seen = self.seen.lock().expect("no holder of this lock panics");
-        let told = seen.iter().map(|replica| {
+        let replicas = seen.iter().map(|replica| {
             json!({
                 "id": replica.id, "host": replica.host, "build": replica.build,
                 "config_version": replica.config_version, "config_hash": replica.config_hash,
                 "seen_ms_ago": now_ms.saturating_sub(replica.at_ms), "is_this": replica.id == self.id,
             })
         });
-        told.collect()
+        replicas.collect()
     }
 }
 
@@ -144,23 +144,26 @@ mod tests {
         let store = AnyStore::Local(sluicegate::LocalStore::default());
         let (one, other) = (Replicas::new(&store), Replicas::new(&store));
         let other = Replicas {
-            board: one.board.shared(),
+            list: one.list.shared(),
             ..other
         };
-        one.meet(1, "a", 1_000).await.unwrap();
-        other.meet(2, "b", 1_500).await.unwrap();
-        let told = other.json(1_600);
-        assert_eq!(told.len(), 2);
+        one.announce(1, "a", 1_000).await.unwrap();
+        other.announce(2, "b", 1_500).await.unwrap();
+        let json = other.json(1_600);
+        assert_eq!(json.len(), 2);
         assert_eq!(
-            told.iter()
+            json.iter()
                 .filter(|replica| replica["is_this"] == true)
                 .count(),
             1
         );
-        other.meet(2, "b", 1_000 + gone_after_ms(2)).await.unwrap();
+        other
+            .announce(2, "b", 1_000 + gone_after_ms(2))
+            .await
+            .unwrap();
         assert_eq!(other.json(0).len(), 1, "one has said nothing for too long");
         other.leave().await;
-        one.meet(1, "a", 30_000).await.unwrap();
+        one.announce(1, "a", 30_000).await.unwrap();
         assert_eq!(one.json(30_000).len(), 1, "the other has gone");
     }
 }

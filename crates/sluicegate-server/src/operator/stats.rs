@@ -12,7 +12,7 @@ use sluicegate_gate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome}
 use sluicegate_gate::telemetry::rfc3339;
 use sluicegate_gate::top_keys::{TopKey, TopKeysBy};
 
-use super::history::Totals;
+use super::history::StatsSample;
 use super::{Operator, now_ms};
 use crate::reload::ConfigStatus;
 
@@ -20,7 +20,7 @@ impl Operator {
     /// Everything that changes all the time, with the last five minutes if they are wanted.
     pub(crate) fn stats(&self, with_history: bool) -> Value {
         let snapshot = self.gate.snapshot();
-        let told = self.reloader.status();
+        let status = self.reloader.status();
         let limits: Vec<Value> = snapshot
             .policy
             .limits()
@@ -38,7 +38,7 @@ impl Operator {
         let mut stats = json!({
             "now": rfc3339(SystemTime::now()), "started_at": rfc3339(self.started_at),
             "build": env!("CARGO_PKG_VERSION"), "replica": self.replicas.id,
-            "config": config(&told), "store": self.store(),
+            "config": config(&status), "store": self.store(),
             "requests": by_label::<RequestOutcome>(&metrics.requests_so_far()),
             "decisions": by_label::<DecisionAnswer>(&metrics.decisions_so_far()),
             "connections": metrics.connections(), "limits": limits,
@@ -57,15 +57,15 @@ impl Operator {
 
     /// The configuration in force, without secrets.
     pub(crate) fn config(&self) -> Value {
-        let told = self.reloader.status();
-        let mut json = config(&told);
-        json["file"] = told
+        let status = self.reloader.status();
+        let mut json = config(&status);
+        json["file"] = status
             .file
             .as_ref()
             .map(|file| file.display().to_string())
             .into();
-        json["text"] = sluicegate_config::without_secrets(&told.text).into();
-        json["words"] = told.words.into();
+        json["text"] = sluicegate_config::without_secrets(&status.text).into();
+        json["words"] = status.words.into();
         json["build"] = json!({ "version": env!("CARGO_PKG_VERSION") });
         json
     }
@@ -132,7 +132,7 @@ impl Operator {
             requests[RequestOutcome::Limited.index()] + decisions[DecisionAnswer::Limited.index()],
         );
         let p99_us = self.last_p99_us();
-        let totals = Totals {
+        let sample = StatsSample {
             all,
             limits,
             p99_us,
@@ -141,7 +141,7 @@ impl Operator {
         self.history
             .lock()
             .expect("no holder of this lock panics")
-            .add(totals, now_ms());
+            .add(sample, now_ms());
     }
 
     /// Whether the store is away. It may go and come back while nobody asks for anything.
@@ -193,14 +193,14 @@ fn caller(
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
 }
 
-fn config(told: &ConfigStatus) -> Value {
-    let last_error = told
+fn config(status: &ConfigStatus) -> Value {
+    let last_error = status
         .last_error
         .as_ref()
         .map(|(at, mistakes)| json!({ "at": rfc3339(*at), "mistakes": mistakes }));
     json!({
-        "version": told.version.number, "hash": told.version.hash,
-        "loaded_at": rfc3339(told.version.loaded_at), "last_error": last_error,
+        "version": status.version.number, "hash": status.version.hash,
+        "loaded_at": rfc3339(status.version.loaded_at), "last_error": last_error,
     })
 }
 

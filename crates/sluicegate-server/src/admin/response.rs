@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// A response of the admin API.
-pub(super) type Answer = Response<AdminBody>;
+pub(super) type AdminResponse = Response<AdminBody>;
 
 /// The body of a response.
 pub(super) enum AdminBody {
@@ -65,43 +65,51 @@ impl Body for AdminBody {
 impl ResponseBody for AdminBody {}
 
 /// Silence after which a word says that we are still there.
-const WORD_EVERY: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// Text with its line end.
-pub(super) fn text(status: StatusCode, text: &str) -> Answer {
+pub(super) fn text(status: StatusCode, text: &str) -> AdminResponse {
     with_type(status, "text/plain; charset=utf-8", format!("{text}\n"))
 }
 
 /// A JSON object with its line end.
-pub(super) fn json(status: StatusCode, value: &Value) -> Answer {
+pub(super) fn json(status: StatusCode, value: &Value) -> AdminResponse {
     with_type(status, "application/json", format!("{value}\n"))
 }
 
 /// A refusal that says why.
-pub(super) fn error(status: StatusCode, why: &str) -> Answer {
+pub(super) fn error(status: StatusCode, why: &str) -> AdminResponse {
     json(status, &json!({ "error": why }))
 }
 
 /// A body of this type.
-pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+pub(super) fn with_type(
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+) -> AdminResponse {
     with_bytes(status, content_type, Bytes::from(body))
 }
 
 /// The same of bytes.
-pub(super) fn with_bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+pub(super) fn with_bytes(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Bytes,
+) -> AdminResponse {
     let body = Some(body).filter(|body| !body.is_empty());
-    let mut answer = Response::new(AdminBody::Whole(body));
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(AdminBody::Whole(body));
+    *response.status_mut() = status;
+    response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
+    response
 }
 
 /// Events as they come, until nobody reads them any more or `events` ends.
-pub(super) fn events(events: mpsc::Receiver<String>) -> Answer {
+pub(super) fn events(events: mpsc::Receiver<String>) -> AdminResponse {
     let next = async |mut events: mpsc::Receiver<String>| {
-        let text = match timeout(WORD_EVERY, events.recv()).await {
+        let text = match timeout(KEEP_ALIVE_EVERY, events.recv()).await {
             Ok(Some(event)) => format!("event: decision\ndata: {event}\n\n"),
             Ok(None) => return None,
             Err(_) => ": still here\n\n".to_owned(),
@@ -110,24 +118,24 @@ pub(super) fn events(events: mpsc::Receiver<String>) -> Answer {
     };
     let hello = stream::once(async { Bytes::from_static(b": welcome\n\n") });
     let lines = Box::pin(hello.chain(stream::unfold(events, next)));
-    let mut answer = Response::new(AdminBody::Events(lines));
-    answer.headers_mut().insert(
+    let mut response = Response::new(AdminBody::Events(lines));
+    response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream"),
     );
-    answer
+    response
 }
 
 /// With what keeps browsers from doing anything with an answer. Headers that let another site read it do not exist here.
-pub(super) fn protected(mut answer: Answer) -> Answer {
+pub(super) fn protected(mut response: AdminResponse) -> AdminResponse {
     for (name, value) in PROTECTION {
         // A page says itself what it may load.
-        answer
+        response
             .headers_mut()
             .entry(name)
             .or_insert(HeaderValue::from_static(value));
     }
-    answer
+    response
 }
 
 const PROTECTION: [(HeaderName, &str); 5] = [

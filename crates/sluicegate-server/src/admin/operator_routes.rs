@@ -1,4 +1,4 @@
-//! What the operator asks of the desk, and what comes back.
+//! What the operator asks of the operator, and what comes back.
 
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
@@ -9,14 +9,14 @@ use sluicegate_gate::decision_stream::DecisionFilter;
 use sluicegate_gate::overrides::OverrideRequest;
 use sluicegate_gate::top_keys::TopKeysBy;
 
-use super::answer::{self, Answer};
 use super::query::Query;
+use super::response::{self, AdminResponse};
 use crate::json_request::{is_json_body, read_description};
-use crate::operator::{Author, Operator, OperatorError};
+use crate::operator::{ChangeAuthor, Operator, OperatorError};
 
-/// A path of the desk, with what stands in it.
+/// A path of the operator, with what stands in it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum AdminRoute<'a> {
     Config,
     Stats,
     Top,
@@ -30,7 +30,7 @@ pub(super) enum Place<'a> {
     Events,
 }
 
-impl<'a> Place<'a> {
+impl<'a> AdminRoute<'a> {
     pub(super) fn find(path: &'a str) -> Option<Self> {
         Some(match path {
             "/v1/config" => Self::Config,
@@ -66,9 +66,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A request for the desk.
-pub(super) struct Asked<'a> {
-    pub(super) place: Place<'a>,
+/// A request for the operator.
+pub(super) struct AdminRequest<'a> {
+    pub(super) route: AdminRoute<'a>,
     pub(super) is_delete: bool,
     pub(super) query: Option<&'a str>,
     pub(super) headers: &'a HeaderMap,
@@ -76,25 +76,25 @@ pub(super) struct Asked<'a> {
     pub(super) peer: String,
 }
 
-pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
-    let done = match asked.place {
-        Place::Events => return events(desk, asked.query),
-        Place::Explain => explain(desk, &asked).await,
-        Place::Config => Ok(desk.config()),
-        Place::Orders => Ok(desk.orders()),
-        Place::Stats => stats(desk, asked.query),
-        Place::Top => top(desk, asked.query),
-        Place::Keys => keys(desk, asked.query).await,
-        Place::Key(path) => key(desk, path, &asked).await,
-        Place::Order(id) => match author(&asked) {
-            Ok(author) => desk.end(id, &author).await,
+pub(super) async fn respond(operator: &Operator, request: AdminRequest<'_>) -> AdminResponse {
+    let done = match request.route {
+        AdminRoute::Events => return events(operator, request.query),
+        AdminRoute::Explain => explain(operator, &request).await,
+        AdminRoute::Config => Ok(operator.config()),
+        AdminRoute::Orders => Ok(operator.orders()),
+        AdminRoute::Stats => stats(operator, request.query),
+        AdminRoute::Top => top(operator, request.query),
+        AdminRoute::Keys => keys(operator, request.query).await,
+        AdminRoute::Key(path) => key(operator, path, &request).await,
+        AdminRoute::Order(id) => match author(&request) {
+            Ok(author) => operator.end(id, &author).await,
             Err(refusal) => Err(refusal),
         },
-        Place::Bans | Place::Overrides => order(desk, &asked).await,
+        AdminRoute::Bans | AdminRoute::Overrides => order(operator, &request).await,
     };
-    let is_new = matches!(asked.place, Place::Bans | Place::Overrides);
+    let is_new = matches!(request.route, AdminRoute::Bans | AdminRoute::Overrides);
     match done {
-        Ok(value) => answer::json(
+        Ok(value) => response::json(
             if is_new {
                 StatusCode::CREATED
             } else {
@@ -106,13 +106,13 @@ pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
     }
 }
 
-pub(super) fn refused(refusal: &OperatorError) -> Answer {
+pub(super) fn refused(refusal: &OperatorError) -> AdminResponse {
     let (status, why) = match refusal {
         OperatorError::Wrong(why) => (StatusCode::BAD_REQUEST, why),
         OperatorError::Unknown(why) => (StatusCode::NOT_FOUND, why),
         OperatorError::Away(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     };
-    answer::error(status, why)
+    response::error(status, why)
 }
 
 fn query<const N: usize>(text: Option<&str>, names: [&str; N]) -> Result<Query, OperatorError> {
@@ -121,18 +121,18 @@ fn query<const N: usize>(text: Option<&str>, names: [&str; N]) -> Result<Query, 
     Ok(query)
 }
 
-fn stats(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
+fn stats(operator: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["history"])?;
     match query.get("history") {
-        None | Some("false") => Ok(desk.stats(false)),
-        Some("true") => Ok(desk.stats(true)),
+        None | Some("false") => Ok(operator.stats(false)),
+        Some("true") => Ok(operator.stats(true)),
         Some(other) => Err(OperatorError::Wrong(format!(
             "history: must be true or false (got {other:?})"
         ))),
     }
 }
 
-fn top(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
+fn top(operator: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["by", "limit", "n"])?;
     let by = match query.get("by") {
         None | Some("requests") => TopKeysBy::Requests,
@@ -143,18 +143,19 @@ fn top(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
             )));
         }
     };
-    Ok(desk.top(by, query.get("limit"), most(&query, 20, 100)?))
+    Ok(operator.top(by, query.get("limit"), most(&query, 20, 100)?))
 }
 
-async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
+async fn keys(operator: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["limit", "contains", "n"])?;
     let contains = query.get("contains").unwrap_or_default();
-    desk.search(KeySearch {
-        limit: query.get("limit"),
-        contains,
-        most: most(&query, 100, 1_000)?,
-    })
-    .await
+    operator
+        .search(KeySearch {
+            limit: query.get("limit"),
+            contains,
+            most: most(&query, 100, 1_000)?,
+        })
+        .await
 }
 
 /// How many are wanted at most.
@@ -169,8 +170,12 @@ fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, OperatorErro
 }
 
 /// The limit and the parts of a key, each between slashes.
-async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, OperatorError> {
-    query(asked.query, [])?;
+async fn key(
+    operator: &Operator,
+    path: &str,
+    request: &AdminRequest<'_>,
+) -> Result<Value, OperatorError> {
+    query(request.query, [])?;
     let segments: Option<Vec<String>> = path.split('/').map(unescape).collect();
     let segments = segments
         .ok_or_else(|| OperatorError::Wrong(format!("{path}: is not text once it is decoded")))?;
@@ -178,28 +183,28 @@ async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Op
     let Some((limit, parts)) = segments.split_first() else {
         return Err(OperatorError::Wrong("no limit".to_owned()));
     };
-    match asked.is_delete {
-        true => desk.reset(limit, parts, &author(asked)?).await,
-        false => desk.inspect(limit, parts).await,
+    match request.is_delete {
+        true => operator.reset(limit, parts, &author(request)?).await,
+        false => operator.inspect(limit, parts).await,
     }
 }
 
-async fn order(desk: &Operator, asked: &Asked<'_>) -> Result<Value, OperatorError> {
-    let request: OverrideRequest = json(asked.headers, asked.body)?;
-    match asked.place {
-        Place::Bans => desk.ban(request, &asked.peer).await,
-        _ => desk.grant(request, &asked.peer).await,
+async fn order(operator: &Operator, request: &AdminRequest<'_>) -> Result<Value, OperatorError> {
+    let override_request: OverrideRequest = json(request.headers, request.body)?;
+    match request.route {
+        AdminRoute::Bans => operator.ban(override_request, &request.peer).await,
+        _ => operator.grant(override_request, &request.peer).await,
     }
 }
 
-async fn explain(desk: &Operator, asked: &Asked<'_>) -> Result<Value, OperatorError> {
-    is_json(asked.headers)?;
-    let (described, cost) = read_description(asked.body).map_err(OperatorError::Wrong)?;
-    let explanation = desk.explain(&described, cost).await;
+async fn explain(operator: &Operator, request: &AdminRequest<'_>) -> Result<Value, OperatorError> {
+    is_json(request.headers)?;
+    let (described, cost) = read_description(request.body).map_err(OperatorError::Wrong)?;
+    let explanation = operator.explain(&described, cost).await;
     serde_json::to_value(explanation).map_err(|error| OperatorError::Wrong(error.to_string()))
 }
 
-fn events(desk: &Operator, text: Option<&str>) -> Answer {
+fn events(operator: &Operator, text: Option<&str>) -> AdminResponse {
     let query = match query(text, ["limit", "outcome", "key"]) {
         Ok(query) => query,
         Err(refusal) => return refused(&refusal),
@@ -217,24 +222,24 @@ fn events(desk: &Operator, text: Option<&str>) -> Answer {
         outcome: wanted("outcome"),
         key: wanted("key"),
     };
-    match desk.watch(filter) {
-        Some(events) => answer::events(events),
-        None => answer::error(StatusCode::TOO_MANY_REQUESTS, "enough watch already"),
+    match operator.watch(filter) {
+        Some(events) => response::events(events),
+        None => response::error(StatusCode::TOO_MANY_REQUESTS, "enough watch already"),
     }
 }
 
 /// Who asks, as far as the request says so.
-fn author(asked: &Asked<'_>) -> Result<Author, OperatorError> {
-    author_of(asked.headers, asked.body, &asked.peer)
+fn author(request: &AdminRequest<'_>) -> Result<ChangeAuthor, OperatorError> {
+    author_of(request.headers, request.body, &request.peer)
 }
 
 pub(super) fn author_of(
     headers: &HeaderMap,
     body: &[u8],
     peer: &str,
-) -> Result<Author, OperatorError> {
-    let author: Author = if body.is_empty() {
-        Author::default()
+) -> Result<ChangeAuthor, OperatorError> {
+    let author: ChangeAuthor = if body.is_empty() {
+        ChangeAuthor::default()
     } else {
         json(headers, body)?
     };
@@ -261,12 +266,15 @@ mod tests {
 
     #[test]
     fn paths_are_known_whole() {
-        assert_eq!(Place::find("/v1/keys"), Some(Place::Keys));
+        assert_eq!(AdminRoute::find("/v1/keys"), Some(AdminRoute::Keys));
         assert_eq!(
-            Place::find("/v1/keys/a/b/c%2Fd"),
-            Some(Place::Key("a/b/c%2Fd"))
+            AdminRoute::find("/v1/keys/a/b/c%2Fd"),
+            Some(AdminRoute::Key("a/b/c%2Fd"))
         );
-        assert_eq!(Place::find("/v1/orders/b-12"), Some(Place::Order("b-12")));
+        assert_eq!(
+            AdminRoute::find("/v1/orders/b-12"),
+            Some(AdminRoute::Order("b-12"))
+        );
         for nothing in [
             "/v1/keys/",
             "/v1/keysx",
@@ -277,7 +285,7 @@ mod tests {
             "/v1/statsx",
             "",
         ] {
-            assert_eq!(Place::find(nothing), None, "{nothing}");
+            assert_eq!(AdminRoute::find(nothing), None, "{nothing}");
         }
     }
 }

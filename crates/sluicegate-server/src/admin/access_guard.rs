@@ -6,13 +6,13 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
 use http::{Method, StatusCode, Uri};
 
-use super::answer::{self, Answer};
 use super::page;
+use super::response::{self, AdminResponse};
 use crate::token_file::AdminToken;
 
 /// Stands before every path.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct AccessGuard {
     own_address: IpAddr,
     token: Option<AdminToken>,
 }
@@ -22,7 +22,7 @@ pub(super) const HEALTH: &str = "/healthz";
 /// What a browser says about the page that sends a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-impl Guard {
+impl AccessGuard {
     pub(super) fn new(own_address: IpAddr, token: Option<AdminToken>) -> Self {
         Self {
             own_address: own_address.to_canonical(),
@@ -36,22 +36,22 @@ impl Guard {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
-        let host = host(uri, headers).ok_or(Refusal::UnclearHost)?;
+    ) -> Result<(), AccessRefusal> {
+        let host = host(uri, headers).ok_or(AccessRefusal::UnclearHost)?;
         match &self.token {
-            None if !self.is_ours(&host) => return Err(Refusal::ForeignHost),
+            None if !self.is_ours(&host) => return Err(AccessRefusal::ForeignHost),
             Some(token)
                 if !is_open(uri.path())
                     && !shown(headers).is_some_and(|shown| token.admits(shown)) =>
             {
-                return Err(Refusal::NoToken);
+                return Err(AccessRefusal::NoToken);
             }
             _ => {}
         }
         if !matches!(*method, Method::GET | Method::HEAD)
             && is_cross_site(&host, headers, self.token.is_some())
         {
-            return Err(Refusal::CrossSite);
+            return Err(AccessRefusal::CrossSite);
         }
         Ok(())
     }
@@ -82,15 +82,15 @@ fn is_open(path: &str) -> bool {
 
 /// Why a request does not come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AccessRefusal {
     UnclearHost,
     ForeignHost,
     NoToken,
     CrossSite,
 }
 
-impl Refusal {
-    pub(super) fn answer(self) -> Answer {
+impl AccessRefusal {
+    pub(super) fn response(self) -> AdminResponse {
         let (status, why) = match self {
             Self::UnclearHost => (StatusCode::BAD_REQUEST, "one Host, please"),
             Self::ForeignHost => {
@@ -107,14 +107,14 @@ impl Refusal {
                 "requests from other sites do nothing here",
             ),
         };
-        let mut answer = answer::error(status, why);
+        let mut response = response::error(status, why);
         if self == Self::NoToken {
             let challenge = HeaderValue::from_static("Bearer realm=\"sluicegate\"");
-            answer
+            response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, challenge);
         }
-        answer
+        response
     }
 }
 
@@ -177,14 +177,19 @@ mod tests {
             .collect()
     }
 
-    fn status(guard: &Guard, method: Method, uri: &str, lines: &[(&'static str, &str)]) -> u16 {
+    fn status(
+        guard: &AccessGuard,
+        method: Method,
+        uri: &str,
+        lines: &[(&'static str, &str)],
+    ) -> u16 {
         let result = guard.check(&method, &uri.parse().unwrap(), &headers(lines));
-        result.map_or_else(|refusal| refusal.answer().status().as_u16(), |()| 200)
+        result.map_or_else(|refusal| refusal.response().status().as_u16(), |()| 200)
     }
 
     #[test]
     fn without_a_token_only_own_names_are_served() {
-        let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
+        let guard = AccessGuard::new("127.0.0.1".parse().unwrap(), None);
         let own = [
             "localhost",
             "LocalHost:9090",
@@ -220,12 +225,12 @@ mod tests {
 
     #[test]
     fn the_address_we_listen_on_is_ours() {
-        let guard = Guard::new("::ffff:127.0.0.9".parse().unwrap(), None);
+        let guard = AccessGuard::new("::ffff:127.0.0.9".parse().unwrap(), None);
         assert_eq!(
             status(&guard, Method::GET, "/", &[("host", "127.0.0.9:9090")]),
             200
         );
-        let guard = Guard::new("192.0.2.1".parse().unwrap(), None);
+        let guard = AccessGuard::new("192.0.2.1".parse().unwrap(), None);
         assert_eq!(
             status(&guard, Method::GET, "/", &[("host", "192.0.2.1:9090")]),
             200
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_clear_is_a_bad_request() {
-        let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
+        let guard = AccessGuard::new("127.0.0.1".parse().unwrap(), None);
         let cases: [&[(&str, &str)]; 4] = [
             &[],
             &[("host", "localhost"), ("host", "localhost")],
@@ -275,7 +280,7 @@ mod tests {
     #[test]
     fn with_a_token_every_path_but_one_needs_it_and_any_host_will_do() {
         let (_directory, token) = token();
-        let guard = Guard::new("0.0.0.0".parse().unwrap(), Some(token));
+        let guard = AccessGuard::new("0.0.0.0".parse().unwrap(), Some(token));
         let host = ("host", "sluicegate.example:9090");
         let good = format!("Bearer {TOKEN}");
         assert_eq!(status(&guard, Method::GET, "/healthz", &[host]), 200);
@@ -303,7 +308,7 @@ mod tests {
     #[test]
     fn a_wrong_token_or_two_of_them_are_refused() {
         let (_directory, token) = token();
-        let guard = Guard::new("0.0.0.0".parse().unwrap(), Some(token));
+        let guard = AccessGuard::new("0.0.0.0".parse().unwrap(), Some(token));
         let host = ("host", "sluicegate.example:9090");
         let good = format!("Bearer {TOKEN}");
         let wrong = [
@@ -346,7 +351,7 @@ mod tests {
     #[test]
     fn behind_a_proxy_that_speaks_tls_the_own_page_is_known_by_its_token() {
         let (_directory, token) = token();
-        let guard = Guard::new("192.0.2.1".parse().unwrap(), Some(token));
+        let guard = AccessGuard::new("192.0.2.1".parse().unwrap(), Some(token));
         let authorization = format!("Bearer {TOKEN}");
         let post = |origin: &'static str| {
             let lines = [
@@ -372,7 +377,7 @@ mod tests {
 
     #[test]
     fn other_sites_change_nothing() {
-        let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
+        let guard = AccessGuard::new("127.0.0.1".parse().unwrap(), None);
         let host = ("host", "localhost:9090");
         let post = |line| status(&guard, Method::POST, "/v1/reload", &[host, line]);
         let foreign = [
