@@ -1,7 +1,12 @@
-//! The operator's door: health, metrics, the version of the configuration, reload.
+//! The admin API: health, metrics, version and reload of the configuration, and the operator's
+//! work.
 //!
-//! It is on loopback unless there is a token, answers one request per connection, and gives a browser nothing to work with but
-//! its own page: no foreign host, no foreign origin, no foreign script.
+//! This file listens and serves connections; `access_guard.rs` checks each request, `routes.rs`
+//! finds what it asks for, `operator_routes.rs` has the routes of bans, overrides and statistics.
+//!
+//! The API is on loopback unless there is a token, answers one request per connection, and gives a
+//! browser nothing to work with but its own page: no foreign host, no foreign origin, no foreign
+//! script.
 
 mod access_guard;
 mod operator_routes;
@@ -38,17 +43,18 @@ use routes::AdminRoutes;
 pub use crate::configuration::ConfigVersion;
 pub use crate::token_file::{AdminToken, TokenError};
 
-/// What the operator's door shows and does.
+/// The parts of the process that the admin API shows and changes.
 pub struct AdminState {
-    /// What `/metrics` shows.
+    /// The counters behind `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// Whether requests should come here.
+    /// Tells `/readyz` if requests should be sent to this process.
     pub ready: Box<dyn Fn() -> Readiness + Send + Sync>,
-    /// Loads the configuration again: a word about what was done, or the mistakes, one per line. May take its time.
+    /// Loads the configuration again. Returns a sentence about the result, or the mistakes, one per
+    /// line. It reads files, so it may block.
     pub reload: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
     /// The running configuration.
     pub version: Box<dyn Fn() -> ConfigVersion + Send + Sync>,
-    /// Everything else; without it there is less to see.
+    /// Serves `/v1/stats`, `/v1/bans` and the like; without it those paths do not exist.
     pub operator: Option<Arc<Operator>>,
 }
 
@@ -58,32 +64,32 @@ impl fmt::Debug for AdminState {
     }
 }
 
-/// Whether requests should come here, and what there is to say about it.
+/// The answer to `/readyz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether requests should come here.
+    /// True when requests should be sent to this process.
     pub is_ready: bool,
-    /// What is not as it should be; there may be something although requests are welcome.
+    /// Everything that is wrong; there may be reasons although the process is ready.
     pub reasons: Vec<String>,
 }
 
-/// Connections at a time; the next ones wait.
+/// Connections at a time; the next ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
-/// The request line and headers.
+/// Bytes of the request line and headers.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the first byte of a connection to its last.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Who still watches then may ask again.
+/// The longest stream of events; a client that still wants events opens another one.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// For what is under way at the end.
+/// Time that requests in progress have when the process ends.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Before the next attempt when the system has no descriptor left.
+/// Pause before the next attempt to accept when the system has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown` is ready and what is under way is answered. It is an error to serve others than this machine
-/// without a token.
+/// Serves until `shutdown` is ready and the requests in progress are answered. An address other
+/// than loopback without a token is an error.
 pub async fn serve(
     listener: TcpListener,
     token: Option<AdminToken>,
@@ -100,7 +106,7 @@ pub async fn serve(
         guard: AccessGuard::new(address.ip(), token),
         routes: AdminRoutes::new(state),
     });
-    // Connections are not told of the end: one that was accepted may have sent its request, and
+    // Connections do not learn of the end: one that was accepted may have sent its request, and
     // has the time of the drain. The sender lives until then.
     let (_never, ending) = watch::channel(false);
     let server = Arc::new(HttpServer {

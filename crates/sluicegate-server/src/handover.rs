@@ -15,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The variable that names the process to be replaced.
 const REPLACES: &str = "SLUICEGATE_REPLACES";
 
-/// Starts the program anew, with the same arguments and these sockets. It ends this process when it is ready.
+/// Starts the program anew, with the same arguments and these sockets. It ends this process when it
+/// is ready.
 pub(crate) fn start_successor(program: &PathBuf, sockets: &[TcpListener]) -> io::Result<Child> {
     let passed = in_a_row(sockets)?;
     let first = passed.first().map_or(0, AsRawFd::as_raw_fd);

@@ -1,4 +1,4 @@
-//! Questions in JSON, as `/v1/check` and its neighbours and `explain` take them.
+//! Requests in JSON, as `/v1/check` and its neighbours and `explain` take them.
 //!
 //! Reading is strict: every field is known and of its type, and an error names the field.
 
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use sluicegate::http::{HeaderLines, host_of, one_spelling};
 use sluicegate_core::{Nanos, Principal, Subject, address};
 
-/// A mistake in a question.
+/// A mistake in the body of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QuestionError {
     /// The field, with its path; `None` when the body as a whole is wrong.
@@ -58,7 +58,7 @@ pub(crate) struct CheckRequest {
     pub(crate) cost: u64,
 }
 
-/// What it is about.
+/// The subject of a check: a request, or a counter by its name.
 pub(crate) enum CheckTarget {
     Request(Box<RequestDescription>),
     Counter(CounterName),
@@ -90,7 +90,7 @@ impl RequestDescription {
             .collect()
     }
 
-    /// Who is asking for what.
+    /// The subject that limits are matched against.
     pub(crate) fn subject<'a>(
         &'a self,
         descriptors: &'a [(&'a str, &'a str)],

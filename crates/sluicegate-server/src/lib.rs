@@ -1,4 +1,5 @@
-//! Sluicegate's front doors: the edge proxy, the decision service, and what operators see of them.
+//! Sluicegate's front doors: the edge proxy and the decision service, with the admin API for
+//! operators.
 //!
 //! Reading order follows a request: `sluicegate-net` reads it, `proxy/service.rs` handles it and
 //! asks `sluicegate_gate` to admit it, and `proxy/forward.rs` finds a server and sends it there.

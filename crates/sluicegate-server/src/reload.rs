@@ -126,7 +126,7 @@ impl InitialConfig {
 pub(crate) struct ConfigStatus {
     pub(crate) version: ConfigVersion,
     pub(crate) file: Option<PathBuf>,
-    /// Its YAML, with its secrets: whoever shows it has to redact them.
+    /// Its YAML, with its secrets, which have to be redacted before it is shown.
     pub(crate) text: String,
     pub(crate) words: Vec<String>,
     pub(crate) last_error: Option<(SystemTime, Vec<String>)>,
@@ -151,7 +151,7 @@ impl fmt::Display for ReloadOutcome {
 }
 
 impl Reloader {
-    /// For a gate that runs the initial configuration.
+    /// A reloader for a gate that runs the initial configuration.
     pub(crate) fn new(
         configuration: Arc<Configuration>,
         initial: InitialConfig,

@@ -1,4 +1,7 @@
-//! Everything that a configuration turns on, until it is told to end.
+//! A running server: starts everything that a configuration turns on, and drains it at the end.
+//!
+//! Requests are served by threads of `sluicegate_net::Cores`; everything else (connections to
+//! Redis, shared lists, admin API) runs on one background runtime.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -37,7 +40,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts everything, or says all that stands in the way.
+    /// Starts everything, or returns all mistakes.
     pub(crate) fn start(
         loaded: LoadedConfig,
         file: Option<PathBuf>,
@@ -99,27 +102,27 @@ impl Server {
         &self.background
     }
 
-    /// Where the proxy listens.
+    /// The addresses of the proxy.
     pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
         self.cores.addresses(proxy::NAME)
     }
 
-    /// Where other proxies ask over HTTP.
+    /// The HTTP address of the decision service.
     pub(crate) fn decisions_address(&self) -> Option<SocketAddr> {
         self.cores.addresses(decisions::HTTP).pop()
     }
 
-    /// Where Envoy asks.
+    /// The gRPC address of the decision service.
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
         self.cores.addresses(decisions::GRPC).pop()
     }
 
-    /// Where clients of Redis ask.
+    /// The address of the decision service in the protocol of Redis.
     pub(crate) fn resp_address(&self) -> Option<SocketAddr> {
         self.cores.addresses(decisions::RESP).pop()
     }
 
-    /// Where operators ask.
+    /// The address of the admin API.
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
         self.admin
             .as_ref()
@@ -132,7 +135,7 @@ impl Server {
         own.filter_map(|socket| socket.try_clone().ok()).collect()
     }
 
-    /// Puts another configuration in force, or says why not and changes nothing.
+    /// Puts another configuration in force, or returns the reason why not and changes nothing.
     pub(crate) fn reload(&self) -> Result<ReloadOutcome, String> {
         self.reloader.reload()
     }
@@ -143,7 +146,7 @@ impl Server {
         drop(self.admin);
         self.cores.join();
         let left = async { tokio::time::timeout(LEAVE_TIMEOUT, self.operator.leave()).await };
-        // Who cannot be told notices in a moment.
+        // After a failure the entry of this replica gets old and the others remove it.
         let _ = self.background.block_on(left);
         self.gate.access_log.clone().close();
         if let Some(traces) = &self.gate.traces {
@@ -153,7 +156,7 @@ impl Server {
     }
 }
 
-/// For taking this replica's name off the board.
+/// Time for removing this replica from the shared list.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The runtime for what is not tied to a request: connections to Redis, the limits service, admin.
@@ -173,7 +176,8 @@ fn wants_echo(config: &Config) -> bool {
         .any(|upstream| *upstream == Upstream::Echo)
 }
 
-/// What the store and the extraction of addresses count themselves is read when metrics are.
+/// Lets the metrics read, at each scrape, the counts that the store and the extraction of addresses
+/// keep themselves.
 fn collect_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
     gate.metrics.collect_from(move || match weak.upgrade() {
@@ -188,7 +192,7 @@ fn start_cores(
     ending: &watch::Receiver<bool>,
     inherited: &mut InheritedSockets,
 ) -> Result<Cores, String> {
-    /// Without a proxy, which would say.
+    /// The drain timeout without a proxy, whose settings would have it.
     const DRAIN: Duration = Duration::from_secs(30);
     let proxy = config.proxy.as_ref();
     let threads = proxy.and_then(|proxy| proxy.workers);
@@ -262,7 +266,8 @@ fn start_admin(
     Ok(Some(socket))
 }
 
-/// A store that is away is told, but requests are still answered, as its policy says.
+/// The process is ready until it ends. A store that is away is only a reason to report: requests
+/// are still answered, as the failure policy says.
 fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
     let mut reasons = Vec::new();
     if is_ending {

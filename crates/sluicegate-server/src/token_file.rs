@@ -1,4 +1,4 @@
-//! A token in a file, which operators and callers of the decision service show.
+//! A bearer token in a file, for operators and for callers of the decision service.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,27 @@ use std::{fmt, fs};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What an operator shows: the first line of a file. It is read again for each request, so that another token needs no restart.
+/// A bearer token: the first line of a file. The file is read again for each request, so that
+/// another token needs no restart.
 #[derive(Clone)]
 pub struct AdminToken {
     path: PathBuf,
 }
 
 impl AdminToken {
-    /// Anything shorter could be guessed.
+    /// A shorter token could be guessed.
     const CHARACTERS_MIN: usize = 16;
-    /// Nobody shows more.
+    /// The most bytes of the file; a longer one is no token.
     const BYTES_MAX: u64 = 4096;
 
-    /// Reads the file to see that it can be used.
+    /// Checks that the file has a usable token.
     pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, TokenError> {
         let token = Self { path: path.into() };
         token.read().map(|_| token)
     }
 
-    /// Whether this is the token. How long that takes says nothing about how much of it is right, or about its length. While the
-    /// file cannot be used, nothing is the token.
+    /// Returns true when this is the token. The time it takes reveals neither how much of it is
+    /// right nor its length. While the file cannot be read, every token is refused.
     pub fn admits(&self, shown: &[u8]) -> bool {
         match self.read() {
             Ok(token) => is_same(token.as_bytes(), shown),
@@ -56,7 +57,7 @@ impl AdminToken {
         Ok(token.to_owned())
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

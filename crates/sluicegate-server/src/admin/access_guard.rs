@@ -1,4 +1,8 @@
-//! Who comes in.
+//! Access checks of the admin API: the host, the token, and requests of other sites.
+//!
+//! A browser on the operator's machine can reach loopback on behalf of any page. So without a token
+//! only loopback names are served (a page behind DNS rebinding sends its own name), and a request
+//! that changes something must not come from a page of another site.
 
 use std::net::IpAddr;
 
@@ -10,16 +14,17 @@ use super::page;
 use super::response::{self, AdminResponse};
 use crate::token_file::AdminToken;
 
-/// Stands before every path.
+/// Checks every request before its path is looked at.
 #[derive(Debug)]
 pub(super) struct AccessGuard {
     own_address: IpAddr,
     token: Option<AdminToken>,
 }
 
-/// Asked by balancers and orchestrators, which have no token. Says nothing but that we are there.
+/// The path for load balancers and orchestrators, which have no token. It reveals only that the
+/// process runs.
 pub(super) const HEALTH: &str = "/healthz";
-/// What a browser says about the page that sends a request.
+/// The header with which a browser tells the relation of the requesting page to this host.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl AccessGuard {
@@ -30,7 +35,7 @@ impl AccessGuard {
         }
     }
 
-    /// Lets a request in, or says why not.
+    /// Admits a request, or returns the reason to refuse it.
     pub(super) fn check(
         &self,
         method: &Method,
@@ -56,8 +61,9 @@ impl AccessGuard {
         Ok(())
     }
 
-    /// A page that was opened under another name, and has this address only since then, sends that name. Without a token, the
-    /// name is what tells it from an operator.
+    /// Returns true for `localhost`, a loopback address, or the address that we listen on. A page
+    /// that was opened under another name, whose address then became ours (DNS rebinding), sends
+    /// that name; without a token this is all that tells it from an operator.
     fn is_ours(&self, host: &Authority) -> bool {
         let name = host.host();
         if name.eq_ignore_ascii_case("localhost") {
@@ -75,12 +81,13 @@ impl AccessGuard {
     }
 }
 
-/// What holds nothing that a token would protect: that we are there, and a page that asks for the token.
+/// Returns true for paths that need no token: health, and the files of the page that asks for the
+/// token.
 fn is_open(path: &str) -> bool {
     path == HEALTH || page::is_file(path)
 }
 
-/// Why a request does not come in.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessRefusal {
     UnclearHost,
@@ -118,7 +125,7 @@ impl AccessRefusal {
     }
 }
 
-/// The host that is asked for; `None` when that is not clear.
+/// The host of the request; `None` when there is not exactly one, or it contradicts the target.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     let said: Authority = only(headers, &header::HOST)?.to_str().ok()?.parse().ok()?;
     let is_plain = !said.as_str().contains('@') && !said.host().is_empty();
@@ -131,7 +138,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// The token that a request shows.
+/// The bearer token of a request.
 fn shown(headers: &HeaderMap) -> Option<&[u8]> {
     let value = only(headers, &header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
@@ -140,8 +147,9 @@ fn shown(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// Whether a browser sends this for a page of another site. Programs say neither of the two.
-/// Who shows a token may have come through a proxy that speaks TLS.
+/// Returns true when a browser sends this for a page of another site. Programs send neither of the
+/// two headers. With a token an `https` origin is accepted too: the request may have come through a
+/// proxy that terminates TLS.
 fn is_cross_site(host: &Authority, headers: &HeaderMap, has_token: bool) -> bool {
     let is_own_page = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     let is_own_origin = |origin: &HeaderValue| {

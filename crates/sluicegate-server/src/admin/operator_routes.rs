@@ -1,4 +1,8 @@
-//! What the operator asks of the operator, and what comes back.
+//! Routes of the admin API that belong to the [`Operator`]: configuration, statistics, keys, bans,
+//! overrides, explanations and events.
+//!
+//! A function for each route reads the path, the query or the body, calls the operator, and turns
+//! its result into a response. Routes that need no operator are in `routes.rs`.
 
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
@@ -14,7 +18,7 @@ use super::response::{self, AdminResponse};
 use crate::json_request::{is_json_body, read_description};
 use crate::operator::{ChangeAuthor, Operator, OperatorError};
 
-/// A path of the operator, with what stands in it.
+/// A path that the operator serves, with its variable part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AdminRoute<'a> {
     Config,
@@ -53,7 +57,7 @@ impl<'a> AdminRoute<'a> {
         })
     }
 
-    /// The methods that mean something here.
+    /// The methods of this path, as in the header `Allow`.
     pub(super) fn allowed(&self) -> &'static str {
         match self {
             Self::Config | Self::Stats | Self::Top | Self::Keys | Self::Orders | Self::Events => {
@@ -66,7 +70,7 @@ impl<'a> AdminRoute<'a> {
     }
 }
 
-/// A request for the operator.
+/// A request that has passed the access checks, with its body read.
 pub(super) struct AdminRequest<'a> {
     pub(super) route: AdminRoute<'a>,
     pub(super) is_delete: bool,
@@ -158,7 +162,8 @@ async fn keys(operator: &Operator, text: Option<&str>) -> Result<Value, Operator
         .await
 }
 
-/// How many are wanted at most.
+/// The most entries to return: the value of `n`, or the default `usual`. More than `bound` is an
+/// error.
 fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, OperatorError> {
     match query.get("n").map(|text| (text, text.parse::<usize>())) {
         None => Ok(usual),
@@ -169,7 +174,8 @@ fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, OperatorErro
     }
 }
 
-/// The limit and the parts of a key, each between slashes.
+/// Inspects or resets the counter that `path` names: the limit and the parts of its key, each
+/// between slashes.
 async fn key(
     operator: &Operator,
     path: &str,
@@ -228,7 +234,7 @@ fn events(operator: &Operator, text: Option<&str>) -> AdminResponse {
     }
 }
 
-/// Who asks, as far as the request says so.
+/// The author of a change, as the body names it; an empty body names none.
 fn author(request: &AdminRequest<'_>) -> Result<ChangeAuthor, OperatorError> {
     author_of(request.headers, request.body, &request.peer)
 }

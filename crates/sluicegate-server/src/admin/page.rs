@@ -1,4 +1,4 @@
-//! The dashboard: files that are part of the program.
+//! The dashboard: its files, which are part of the program, and their content policy.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -44,16 +44,17 @@ const FILES: [(&str, &str, &[u8]); 12] = [
     ),
 ];
 
-/// Nothing from elsewhere, nothing inside the page, nowhere else to send anything to.
+/// Allows files of this host only: no inline script or style, and no other host to send anything
+/// to.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Whether a path is one of the page's.
+/// Returns true for the path of a file of the dashboard.
 pub(super) fn is_file(path: &str) -> bool {
     FILES.iter().any(|(own, ..)| *own == path)
 }
 
-/// A file of the page.
+/// The response with a file of the dashboard.
 pub(super) fn file(path: &str) -> Option<AdminResponse> {
     let (_, content_type, content) = FILES.iter().find(|(own, ..)| *own == path)?;
     let mut response =

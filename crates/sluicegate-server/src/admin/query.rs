@@ -1,4 +1,4 @@
-//! What stands behind the question mark of a request.
+//! The query of a request: its names and values, decoded, with an error for a name that is unknown.
 
 use sluicegate_core::unescape;
 
@@ -7,7 +7,8 @@ use sluicegate_core::unescape;
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// An error names what cannot be read.
+    /// Decodes a query. An error names the pair that is not text. A name without a value means
+    /// `true`.
     pub(super) fn parse(text: Option<&str>) -> Result<Self, String> {
         let pairs = text
             .unwrap_or_default()
@@ -32,7 +33,7 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
-    /// An error names the first that nobody asks for.
+    /// Checks that there are no other names than these; an error names the first one.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), String> {
         match self
             .0

@@ -1,4 +1,7 @@
-//! Answers, and what every one of them tells a browser.
+//! Responses of the admin API: text, JSON, files and streams of events.
+//!
+//! Every response passes [`protected`], which adds the headers that keep browsers from using it on
+//! behalf of another site.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -64,25 +67,25 @@ impl Body for AdminBody {
 
 impl ResponseBody for AdminBody {}
 
-/// Silence after which a word says that we are still there.
+/// Silence after which a stream sends a comment line, so that neither side takes it for dead.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
 
-/// Text with its line end.
+/// A response of text; adds the line end.
 pub(super) fn text(status: StatusCode, text: &str) -> AdminResponse {
     with_type(status, "text/plain; charset=utf-8", format!("{text}\n"))
 }
 
-/// A JSON object with its line end.
+/// A response of JSON; adds the line end.
 pub(super) fn json(status: StatusCode, value: &Value) -> AdminResponse {
     with_type(status, "application/json", format!("{value}\n"))
 }
 
-/// A refusal that says why.
+/// A JSON response `{"error": why}`.
 pub(super) fn error(status: StatusCode, why: &str) -> AdminResponse {
     json(status, &json!({ "error": why }))
 }
 
-/// A body of this type.
+/// A response with a body of this type.
 pub(super) fn with_type(
     status: StatusCode,
     content_type: &'static str,
@@ -91,7 +94,7 @@ pub(super) fn with_type(
     with_bytes(status, content_type, Bytes::from(body))
 }
 
-/// The same of bytes.
+/// A response with a body of bytes of this type.
 pub(super) fn with_bytes(
     status: StatusCode,
     content_type: &'static str,
@@ -106,7 +109,7 @@ pub(super) fn with_bytes(
     response
 }
 
-/// Events as they come, until nobody reads them any more or `events` ends.
+/// A stream of events, until nobody reads them any more or `events` ends.
 pub(super) fn events(events: mpsc::Receiver<String>) -> AdminResponse {
     let next = async |mut events: mpsc::Receiver<String>| {
         let text = match timeout(KEEP_ALIVE_EVERY, events.recv()).await {
@@ -126,10 +129,11 @@ pub(super) fn events(events: mpsc::Receiver<String>) -> AdminResponse {
     response
 }
 
-/// With what keeps browsers from doing anything with an answer. Headers that let another site read it do not exist here.
+/// Adds the headers that keep a browser from caching, framing or reinterpreting a response. No
+/// header that lets another site read it (CORS) is ever sent.
 pub(super) fn protected(mut response: AdminResponse) -> AdminResponse {
     for (name, value) in PROTECTION {
-        // A page says itself what it may load.
+        // The dashboard sets a content policy of its own.
         response
             .headers_mut()
             .entry(name)

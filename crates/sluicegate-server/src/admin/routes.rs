@@ -1,4 +1,6 @@
-//! Routes of the admin API.
+//! Routes of the admin API: health, readiness, metrics, version, reload and the dashboard.
+//!
+//! Other paths go to `operator_routes.rs`. The methods of a path are checked here for all of them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,14 +25,14 @@ use super::query::Query;
 use super::response::{self, AdminResponse};
 use super::{AdminState, ConfigVersion};
 
-/// The paths and what they do.
+/// Answers requests that have passed the access checks.
 pub(super) struct AdminRoutes {
     state: Arc<AdminState>,
     /// One reload at a time.
     reload: Arc<Semaphore>,
 }
 
-/// A reload needs no body but who and why.
+/// The body of a reload has only an author and a reason.
 const RELOAD_BYTES_MAX: usize = 4096;
 const QUESTION_BYTES_MAX: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);

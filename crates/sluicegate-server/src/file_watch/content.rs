@@ -14,7 +14,7 @@ pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How closely files are checked.
+/// The thoroughness of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CheckDepth {
     /// Every file is read.
@@ -237,7 +237,7 @@ mod tests {
         );
         let (looked, has_looked) = std::sync::mpsc::channel();
         let files = vec![directory.path().to_owned(), pipe];
-        // A pipe without a writer holds up whoever opens it, so that is somebody else.
+        // Opening a pipe without a writer blocks, so another thread does it.
         std::thread::spawn(move || looked.send(FileContents::of(files).check(CheckDepth::Content)));
         assert_eq!(
             has_looked.recv_timeout(std::time::Duration::from_secs(20)),

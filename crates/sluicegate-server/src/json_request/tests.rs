@@ -1,4 +1,4 @@
-//! What is read from JSON, and what is said about mistakes.
+//! Bodies that are read, and the errors about those that are refused.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn field_of<T>(read: Result<T, QuestionError>) -> String {
         .unwrap_or_else(|| panic!("no field: {mistake}"))
 }
 
-/// The field that a wrong check is told about.
+/// The field that the error about a wrong check names.
 #[track_caller]
 fn field(body: &str) -> String {
     field_of(check(body.as_bytes()))

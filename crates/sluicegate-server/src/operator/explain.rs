@@ -9,7 +9,7 @@ use sluicegate_gate::charging::Inspection;
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
 
-/// What would happen to a request, and why.
+/// The decision on a request, with its reasons.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     verdict: ExplainedVerdict,
@@ -20,7 +20,7 @@ pub struct Explanation {
     would_pass_after_us: Option<u64>,
     /// The principal that the credential proves or the question names.
     principal: Option<String>,
-    /// What a list or a ban says about the caller, if anything.
+    /// The reason of the list or ban that names the caller, if any.
     list: Option<String>,
     /// Every limit of the policy, in order.
     pub limits: Vec<ExplainedLimit>,
@@ -45,11 +45,11 @@ enum ExplainedVerdict {
 pub(super) struct ExplainedCaller {
     pub(super) principal: Option<String>,
     pub(super) listed: Option<ListMatch>,
-    /// Why the credential is not accepted.
+    /// The reason why the credential is not accepted.
     pub(super) unauthorized: Option<String>,
 }
 
-/// What a list says about a caller, with the reason in words.
+/// The list or ban that names a caller, with the reason in words.
 pub(super) enum ListMatch {
     /// The caller is never limited.
     Allowed(String),

@@ -33,7 +33,7 @@ pub struct ExplainedLimit {
     pub words: String,
 }
 
-/// How a limit stands to a request.
+/// The relation of a limit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum LimitStanding {
@@ -51,7 +51,7 @@ struct ExplainedPart {
     value: String,
 }
 
-/// How full a counter is.
+/// The level of a counter.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct CounterLevel {
     remaining: u64,
@@ -59,7 +59,7 @@ struct CounterLevel {
     reset_after_us: Option<u64>,
 }
 
-/// What a limit means for the request as a whole.
+/// The effect of a limit on the request as a whole.
 pub(super) enum LimitConsequence {
     /// The request goes on as far as this limit is concerned.
     Pass,
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// For every kind of quota: what is told is what then happens, and telling it changes nothing.
+    /// The explanation is what then happens, for every kind of quota, and it changes nothing.
     #[tokio::test]
     async fn a_look_tells_what_a_charge_would_meet_and_takes_nothing() {
         let quotas = [

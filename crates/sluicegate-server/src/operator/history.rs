@@ -1,25 +1,28 @@
-//! The last five minutes, second by second.
+//! The last five minutes of decisions, waits and failures, second by second, for the dashboard.
+//!
+//! Counters only grow; a [`StatsSample`] of them every second gives the differences that are kept.
 
 use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
-/// What was counted so far, at one moment.
+/// The counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatsSample {
-    /// Requests and questions that passed, and that a limit stopped.
+    /// Requests and decisions that passed, and those that a limit denied.
     pub(crate) all: (u64, u64),
-    /// By limit: its name, what it allowed, what it denied or would have.
+    /// By limit: its name, how many it allowed, how many it denied or would have in shadow mode.
     pub(crate) limits: Vec<(String, u64, u64)>,
     /// The 99th percentile of the last second's waits for the store; 0 without any.
     pub(crate) p99_us: u64,
     pub(crate) is_degraded: bool,
 }
 
-/// Differences of totals, one for each second.
+/// Differences of samples, one for each second.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// What each limit had counted a second ago. One that has gone may come back, and its counters go on.
+    /// The counters of each limit at the last sample. Limits that were removed stay here: one may
+    /// come back, and its counters go on.
     before: HashMap<String, (u64, u64)>,
     all_before: Option<(u64, u64)>,
     ends_at_ms: u64,
@@ -29,6 +32,7 @@ pub(crate) struct History {
     degraded: VecDeque<u8>,
 }
 
+/// Decisions of each second, oldest first.
 #[derive(Clone, Debug, Default)]
 struct OutcomeSeries {
     allowed: VecDeque<u64>,
@@ -41,14 +45,15 @@ const POINTS: usize = 300;
 const LIMITS: usize = 32;
 
 impl History {
-    /// A second is over.
+    /// Adds the sample of the second that is over.
     pub(crate) fn add(&mut self, sample: StatsSample, now_ms: u64) {
         let length = self.p99_us.len();
         self.limits
             .retain(|(name, _)| sample.limits.iter().any(|(other, ..)| other == name));
         for (name, allowed, denied) in &sample.limits {
             let past = self.before.insert(name.clone(), (*allowed, *denied));
-            // Of a limit that was never there before, everything is new, except for us who come later than it.
+            // A new limit started at zero, except in the first sample: counters are older than
+            // this.
             let past = past.unwrap_or(if self.all_before.is_some() {
                 (0, 0)
             } else {

@@ -1,4 +1,4 @@
-//! One counter, or one request, looked at without changing anything.
+//! Inspects one counter or explains one request without charging; also resets a counter.
 
 use std::time::{Instant, SystemTime};
 
@@ -18,7 +18,7 @@ use super::{ChangeAuthor, Operator, OperatorError};
 use crate::json_request::{RequestDescription, read_description};
 
 impl Operator {
-    /// What a counter holds.
+    /// The quota and the state of a counter.
     pub(crate) async fn inspect(
         &self,
         limit: &str,
@@ -46,7 +46,7 @@ impl Operator {
         }))
     }
 
-    /// Forgets a counter.
+    /// Resets a counter to full.
     pub(crate) async fn reset(
         &self,
         limit: &str,
@@ -65,7 +65,7 @@ impl Operator {
         Ok(json!({ "reset": true, "text": text }))
     }
 
-    /// What would happen to a request.
+    /// Explains the decision on a request, under the configuration and the counters of now.
     pub(crate) async fn explain(&self, described: &RequestDescription, cost: u64) -> Explanation {
         let snapshot = self.gate.snapshot();
         let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
@@ -113,7 +113,8 @@ impl Operator {
         explain(&considered, looked, cost, caller)
     }
 
-    /// Whether the store answers, and how quickly.
+    /// Asks the store for a value: true when it answers, the error when it does not, and the
+    /// microseconds it took.
     pub(crate) async fn ask_store(&self) -> (bool, Option<String>, u64) {
         let asked = Instant::now();
         let answer = match self.gate.engine.store() {
@@ -138,7 +139,7 @@ fn named<'a>(
         })
 }
 
-/// Who the caller turns out to be by its credentials, unless the question says who it is.
+/// The caller by its credentials, unless the description names the principal itself.
 fn identity(auth: &Authenticator, described: &RequestDescription) -> Identity {
     match &described.principal {
         None if auth.is_configured() => auth.identity(&described.headers, SystemTime::now()),
@@ -158,9 +159,11 @@ fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<ListMatch> {
         })
 }
 
-/// What would happen to a request under a configuration that nobody has used yet: every counter is full.
+/// Explains the decision on a request under a configuration that is not in use yet: every counter
+/// is full.
 ///
-/// `question` is a request as `/v1/check` takes it, and names its principal itself: credentials are not looked at. An error says what is wrong with it.
+/// `question` is a request as `/v1/check` takes it, and names its principal itself: credentials are
+/// not checked. An error says what is wrong with it.
 pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanation, String> {
     let (described, cost) = read_description(question)?;
     let Config { policy, access, .. } = config;

@@ -1,8 +1,9 @@
-//! What operators see and do: inspect and explain limits, ban callers, override quotas.
+//! The work of operators: inspect and explain limits, ban callers, override quotas.
 //!
 //! All of it happens beside the requests, on the background runtime: an [`Operator`] reads what
-//! requests have left in the gate (top keys, decision stream, counters) and puts orders in force
-//! that requests then find in `overrides.rs`.
+//! requests have left in the gate (top keys, decision stream, counters), and puts bans and
+//! overrides in force that requests then find in `overrides.rs`. Bans and overrides (each an
+//! [`Order`]) are in a list that all replicas share, `shared_list.rs`.
 
 mod explain;
 mod explained_limit;
@@ -36,24 +37,27 @@ pub use explain::Explanation;
 pub use explained_limit::ExplainedLimit;
 pub use inspect::explain_offline;
 
-/// The operator's desk.
+/// Does what the admin API asks for, and keeps this replica in step with the shared lists.
 pub struct Operator {
     pub(crate) gate: Arc<Gate>,
     reloader: Arc<Reloader>,
     started_at: SystemTime,
+    /// Bans and overrides, shared by all replicas.
     orders: SharedList<Order>,
     replicas: Replicas,
     history: Mutex<History>,
+    /// The store's waits up to the last second, to tell those of the next one.
     waits_before: Mutex<sluicegate::RedisWaits>,
-    /// Whether the store answered when it was last asked for orders, and left no decision of the last second unanswered.
+    /// True when the last read of the shared list succeeded.
     answers: AtomicBool,
+    /// True when the store left a decision of the last second unanswered.
     has_failed_lately: AtomicBool,
 }
 
-/// Why something that was asked for is not done.
+/// The reason why a request of an operator fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorError {
-    /// The question is wrong.
+    /// The request is wrong.
     Wrong(String),
     /// There is no such thing.
     Unknown(String),
@@ -67,20 +71,23 @@ impl From<String> for OperatorError {
     }
 }
 
-/// Who changes something, and why.
+/// The author of a change and the reason, for the audit log.
+///
+/// `expecting` keeps the text of the error about a body that is no object.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, expecting = "struct Author")]
 pub(crate) struct ChangeAuthor {
     by: Option<String>,
     reason: Option<String>,
-    /// Where the change came from.
+    /// The address that the change came from.
     #[serde(skip)]
     peer: String,
 }
 
-/// How often orders of other replicas are looked for: well below a second, the time within which they are to hold.
+/// Time between two reads of the shared list: well below a second, within which a ban or an
+/// override of another replica is to hold here.
 const ORDERS_EVERY: Duration = Duration::from_millis(300);
-/// Seconds after which who asked most counts half.
+/// Seconds after which the counts of the top keys are halved.
 const DECAY_EVERY: u64 = 60;
 
 impl Operator {
@@ -102,7 +109,7 @@ impl Operator {
         }
     }
 
-    /// Keeps everything up to date, as long as somebody else holds the desk.
+    /// Keeps everything up to date until the operator is dropped elsewhere.
     pub(crate) async fn follow(operator: Weak<Self>) {
         tokio::join!(
             Self::follow_orders(operator.clone()),
@@ -121,7 +128,8 @@ impl Operator {
                 return;
             };
             let refreshed = operator.refresh().await;
-            // A store that is away is told elsewhere; orders known so far go on.
+            // The gate reports a store that is away; the bans and overrides known so far stay in
+            // force.
             if let (Err(error), false, false) =
                 (&refreshed, had_failed, operator.gate.engine.is_degraded())
             {
@@ -139,7 +147,7 @@ impl Operator {
                 return;
             };
             let version = strong.reloader.version();
-            // Without the store nobody else can be seen, which shows.
+            // Without the store the list of replicas gets old, which the admin API shows.
             let _ = strong
                 .replicas
                 .announce(version.number, &version.hash, now_ms())
@@ -168,16 +176,16 @@ impl Operator {
         }
     }
 
-    /// Says goodbye to the other replicas.
+    /// Removes this replica from the shared list.
     pub(crate) async fn leave(&self) {
         self.replicas.leave().await;
     }
 
-    /// Puts the orders in force that are written down now.
+    /// Reads the shared list and puts its bans and overrides in force.
     async fn refresh(&self) -> Result<(), String> {
         let written = self.orders.read().await;
         self.answers.store(written.is_ok(), Ordering::Relaxed);
-        // Those known so far end by themselves, whether they can be read or not.
+        // Set also after a failed read, so that those known so far expire in time.
         let known = match &written {
             Ok(written) => written.clone(),
             Err(_) => self
@@ -200,7 +208,7 @@ impl Operator {
         written.map(drop)
     }
 
-    /// The orders in force.
+    /// The bans and overrides in force.
     pub(crate) fn orders(&self) -> Value {
         let orders: Vec<Value> = self
             .gate
@@ -213,7 +221,7 @@ impl Operator {
         json!({ "orders": orders })
     }
 
-    /// Bans somebody for a while.
+    /// Bans a caller for a while.
     pub(crate) async fn ban(
         &self,
         request: OverrideRequest,
@@ -236,7 +244,8 @@ impl Operator {
         self.give("override", granted, peer).await
     }
 
-    /// An override of nothing would be a typing mistake that nobody notices.
+    /// Checks that the limit and the key of an override exist: a typing mistake would have no
+    /// effect that anybody notices.
     fn check_target(&self, wanted: &Override) -> Result<(), OperatorError> {
         let policy = &self.gate.snapshot().policy;
         if policy.limit(&wanted.limit).is_none() {
@@ -282,7 +291,7 @@ impl Operator {
         let about = order.about();
         self.orders
             .write(|orders| {
-                // The last word about somebody counts.
+                // A new order replaces an older one about the same target.
                 orders.retain(|other| !other.is_over(now_ms()) && other.about() != about);
                 if orders.len() >= ENTRIES_MAX {
                     return Err(OperatorError::Wrong(format!(
@@ -302,7 +311,7 @@ impl Operator {
         Ok(json)
     }
 
-    /// Ends an order before its time.
+    /// Ends a ban or an override before its time.
     pub(crate) async fn end(
         &self,
         id: &str,
@@ -325,14 +334,14 @@ impl Operator {
         Ok(json!({ "ended": true, "id": id }))
     }
 
-    /// Decisions of this filter from now on.
+    /// The decisions from now on that pass the filter; `None` when too many are watching.
     pub(crate) fn watch(&self, filter: DecisionFilter) -> Option<mpsc::Receiver<String>> {
         self.gate.decision_stream.watch(filter)
     }
 }
 
 impl ChangeAuthor {
-    /// The same, asking from there.
+    /// The same author at this address.
     pub(crate) fn at(self, peer: &str) -> Self {
         Self {
             peer: peer.to_owned(),
@@ -340,7 +349,7 @@ impl ChangeAuthor {
         }
     }
 
-    /// Writes down who changed what, and why.
+    /// Writes the change to the audit log.
     pub(crate) fn note(&self, action: &str, what: &str) {
         let by = self.by.as_deref().unwrap_or("(not said)");
         let reason = self.reason.as_deref().unwrap_or("(not said)");

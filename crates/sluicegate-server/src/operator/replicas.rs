@@ -1,4 +1,5 @@
-//! The replicas that share a store, as each of them says on the board that it is there.
+//! The replicas that share a store. Each of them writes its entry to a shared list every few
+//! seconds, and an entry that gets too old is removed by the others.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,16 +12,17 @@ use sluicegate_gate::store::AnyStore;
 
 use super::shared_list::SharedList;
 
-/// Who else is there.
+/// The list of replicas, and this one's entry.
 pub(crate) struct Replicas {
     list: SharedList<Replica>,
-    /// This one's name.
+    /// The id of this replica, new for each process.
     pub(crate) id: String,
     host: String,
+    /// The list after the last write, this replica included.
     seen: Mutex<Vec<Replica>>,
 }
 
-/// A replica, as it last said.
+/// The entry of a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Replica {
     id: String,
@@ -28,15 +30,18 @@ struct Replica {
     build: String,
     config_version: u64,
     config_hash: String,
+    /// When the entry was written, by the clock of that replica.
     at_ms: u64,
 }
 
-/// How often a replica says that it is there, among so many: the more there are, the longer the board and the more who write.
+/// Time between two writes of a replica. It grows with the number of replicas: each of them makes
+/// the shared list longer and writes it once more.
 fn every_ms(replicas: usize) -> u64 {
     2_000 * (replicas as u64).div_ceil(50).max(1)
 }
 
-/// Who has said nothing for so long is gone. Clocks of replicas may be some seconds apart.
+/// The age at which an entry is removed. It is long because clocks of replicas may be some seconds
+/// apart.
 fn gone_after_ms(replicas: usize) -> u64 {
     10 * every_ms(replicas)
 }
@@ -58,7 +63,7 @@ impl Replicas {
         }
     }
 
-    /// Says that this one is there, and looks who else is.
+    /// Writes this replica's entry and reads those of the others.
     pub(crate) async fn announce(
         &self,
         config_version: u64,
@@ -86,7 +91,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Until this one says again that it is there.
+    /// Time until the next [`Self::announce`].
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_millis(every_ms(
             self.seen
@@ -96,9 +101,9 @@ impl Replicas {
         ))
     }
 
-    /// Takes this one's name off the board.
+    /// Removes this replica's entry from the shared list.
     pub(crate) async fn leave(&self) {
-        // Who cannot say goodbye is gone in a moment anyway.
+        // After a failure the entry gets old and the others remove it.
         let _ = self
             .list
             .write(|replicas| {
@@ -108,6 +113,7 @@ impl Replicas {
             .await;
     }
 
+    /// All replicas, as the admin API shows them.
     pub(crate) fn json(&self, now_ms: u64) -> Vec<Value> {
         let seen = self.seen.lock().expect("no holder of this lock panics");
         let replicas = seen.iter().map(|replica| {

@@ -1,4 +1,4 @@
-//! Which counters there are, by their names.
+//! Search for counters by parts of their names.
 
 use serde_json::{Value, json};
 use sluicegate::{FoundKeys, KeyLayout, KeySearch};
@@ -9,8 +9,8 @@ use sluicegate_gate::top_keys::TopKeysBy;
 use super::{Operator, OperatorError};
 
 impl Operator {
-    /// Looks for counters. A store in this process knows its keys by their hashes only; then those are told whose names the
-    /// sketch has kept.
+    /// Searches for counters. A store in this process knows its keys only by their hashes; there
+    /// the search finds those whose names the sketch of top keys has kept.
     pub(crate) async fn search(&self, wanted: KeySearch<'_>) -> Result<Value, OperatorError> {
         let snapshot = self.gate.snapshot();
         if let Some(limit) = wanted
@@ -61,7 +61,8 @@ impl Operator {
     }
 }
 
-/// A counter as the other places name it. One of a limit that has gone, or came with a request, has no parts here.
+/// A counter as the other routes name it. A counter of a limit that is not in the policy has no
+/// parts.
 fn named(policy: &Policy, text: &str) -> Value {
     let name = text.split(':').next().unwrap_or_default();
     let parts = policy

@@ -1,4 +1,8 @@
-//! Where orders and replicas are written down, for all replicas to read: in the store, or here when that is in this process.
+//! A list that all replicas read and write, such as the bans and overrides, or the replicas
+//! themselves.
+//!
+//! With Redis the list is one JSON value, changed by compare-and-swap. With a store in this process
+//! there is only one replica, and the list is in memory.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,25 +12,26 @@ use sluicegate::RedisStore;
 use sluicegate_core::Nanos;
 use sluicegate_gate::store::AnyStore;
 
-/// A list that all replicas see.
+/// A list that all replicas share.
 pub(crate) struct SharedList<T> {
     home: ListHome<T>,
-    /// How long it stays when nobody writes any more.
+    /// The time to live of the value in Redis, by its entries.
     stays: fn(&[T]) -> Nanos,
 }
 
+/// The place of a list: this process, or a key in Redis.
 enum ListHome<T> {
     Here(Arc<Mutex<Vec<T>>>),
     Redis { store: Arc<RedisStore>, key: String },
 }
 
-/// Attempts to write before somebody is told that it does not work. Others write seldom.
+/// Attempts to write before an error is returned. Conflicts are rare, since replicas write seldom.
 const TRIES: usize = 20;
-/// Entries; more are refused.
+/// The most entries of a list.
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 
 impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
-    /// A board of this name; no limit's counters can have it.
+    /// The list of this name. Its key in Redis has a `!`, so it is never the key of a counter.
     pub(crate) fn new(store: &AnyStore, name: &str, stays: fn(&[T]) -> Nanos) -> Self {
         let home = match store {
             AnyStore::Local(_) => ListHome::Here(Arc::default()),
@@ -41,7 +46,7 @@ impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
         Self { home, stays }
     }
 
-    /// The same board, as another replica would see it.
+    /// The same list, as another replica would see it.
     #[cfg(test)]
     pub(crate) fn shared(&self) -> Self {
         let home = match &self.home {
@@ -57,7 +62,7 @@ impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
         }
     }
 
-    /// Everything on it.
+    /// All entries.
     pub(crate) async fn read(&self) -> Result<Vec<T>, String> {
         match &self.home {
             ListHome::Here(list) => Ok(list.lock().expect("no holder of this lock panics").clone()),
@@ -68,7 +73,8 @@ impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
         }
     }
 
-    /// Changes what is on it, whoever else does so at the same time; `change` may be called several times.
+    /// Changes the list atomically. `change` is called again when another replica has written in
+    /// between.
     pub(crate) async fn write<R, E: From<String>>(
         &self,
         mut change: impl FnMut(&mut Vec<T>) -> Result<R, E>,
@@ -108,7 +114,8 @@ impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
     }
 }
 
-/// An entry that cannot be read is of another version of this program, or not ours: it is kept out of sight.
+/// The entries of a value. An entry that cannot be read comes from another version of this program
+/// and is left out; a value that is no list is an error.
 fn entries<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<Vec<T>, String> {
     let values: Vec<serde_json::Value> = serde_json::from_slice(text)
         .map_err(|error| format!("the value at {key} was not written by us: {error}"))?;

@@ -1,4 +1,4 @@
-//! How things are going, in numbers.
+//! Statistics for the admin API: limits, store, replicas, top keys, and the configuration in force.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -17,7 +17,7 @@ use super::{Operator, now_ms};
 use crate::reload::ConfigStatus;
 
 impl Operator {
-    /// Everything that changes all the time, with the last five minutes if they are wanted.
+    /// The numbers of `/v1/stats`, with the history of five minutes if wanted.
     pub(crate) fn stats(&self, with_history: bool) -> Value {
         let snapshot = self.gate.snapshot();
         let status = self.reloader.status();
@@ -106,7 +106,7 @@ impl Operator {
         }
     }
 
-    /// A second is over.
+    /// Adds a sample to the history; called once a second.
     pub(super) fn remember(&self) {
         let snapshot = self.gate.snapshot();
         let limits = snapshot
@@ -144,7 +144,8 @@ impl Operator {
             .add(sample, now_ms());
     }
 
-    /// Whether the store is away. It may go and come back while nobody asks for anything.
+    /// Returns true when the store is away. Reads of the shared list tell it also while no request
+    /// comes.
     fn is_degraded(&self) -> bool {
         let answers =
             self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
@@ -168,7 +169,7 @@ impl Operator {
         p99_us
     }
 
-    /// Who asks most, or is denied most.
+    /// The keys with the most requests or denials.
     pub(crate) fn top(&self, by: TopKeysBy, limit: Option<&str>, most: usize) -> Value {
         let keys: Vec<Value> = self
             .gate
