@@ -16,7 +16,7 @@ use sluicegate_gate::admission::{Admission, Candidate, Purpose};
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
-use super::http::{Problem, Reply};
+use super::http::{HttpReply, Problem};
 use super::{DecisionCall, DecisionsState};
 
 /// What kind of gateway asks.
@@ -58,11 +58,11 @@ pub(super) async fn answer(
     (flavour, rest): (Flavour, &str),
     peer: SocketAddr,
     parts: &Parts,
-) -> Reply {
+) -> HttpReply {
     let snapshot = state.gate.snapshot();
-    let origin = match Origin::of(flavour, rest, parts) {
+    let origin = match OriginalRequest::of(flavour, rest, parts) {
         Ok(origin) => origin,
-        Err(UnknownOrigin::NotText) => {
+        Err(OriginError::NotText) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
             let mut reply = Response::new(Full::new(Bytes::from_static(b"the target is not text")));
             let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -70,7 +70,7 @@ pub(super) async fn answer(
             *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
             return reply;
         }
-        Err(UnknownOrigin::Gateway(problem)) => {
+        Err(OriginError::Gateway(problem)) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
             return problem.into();
         }
@@ -113,22 +113,22 @@ pub(super) async fn answer(
 }
 
 /// The request that is asked about, as the gateway names it.
-struct Origin<'a> {
+struct OriginalRequest<'a> {
     method: &'a str,
     path: &'a str,
     host: Option<Cow<'a, str>>,
 }
 
 /// Why nobody can tell which request is asked about.
-enum UnknownOrigin {
+enum OriginError {
     /// The gateway did not say, or let its client say.
     Gateway(Problem),
     /// The client sent a target that is not text.
     NotText,
 }
 
-impl<'a> Origin<'a> {
-    fn of(flavour: Flavour, rest: &'a str, parts: &'a Parts) -> Result<Self, UnknownOrigin> {
+impl<'a> OriginalRequest<'a> {
+    fn of(flavour: Flavour, rest: &'a str, parts: &'a Parts) -> Result<Self, OriginError> {
         let Some([method, target, host]) = flavour.origin_headers() else {
             let path = if rest.is_empty() { "/" } else { rest };
             return Ok(Self {
@@ -140,7 +140,7 @@ impl<'a> Origin<'a> {
         let text = |name| {
             only(&parts.headers, name)?
                 .to_str()
-                .map_err(|_| UnknownOrigin::NotText)
+                .map_err(|_| OriginError::NotText)
         };
         let path = text(&target)?.split(['?', '#']).next().unwrap_or_default();
         let host = HeaderMap::from_iter([(HOST, only(&parts.headers, &host)?.clone())]);
@@ -154,9 +154,8 @@ impl<'a> Origin<'a> {
 }
 
 /// A header that the gateway must set, once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, UnknownOrigin> {
-    let problem =
-        |what: &'static str| UnknownOrigin::Gateway(Problem::of_field(name.as_str(), what));
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, OriginError> {
+    let problem = |what: &'static str| OriginError::Gateway(Problem::of_field(name.as_str(), what));
     let mut lines = headers.get_all(name).iter();
     let line = lines
         .next()

@@ -10,7 +10,7 @@ use sluicegate_gate::snapshot::Snapshot;
 use super::{DecisionCall, DecisionsState};
 
 /// What a check is about.
-pub(super) enum CheckedThing<'a> {
+pub(super) enum CheckInput<'a> {
     /// A request: every limit that covers it.
     Request {
         subject: Subject<'a>,
@@ -47,7 +47,7 @@ pub(super) async fn check(
     state: &DecisionsState,
     snapshot: &Snapshot,
     call: &DecisionCall,
-    thing: &CheckedThing<'_>,
+    thing: &CheckInput<'_>,
     purpose: Purpose,
     cost: u64,
 ) -> Result<CheckAnswer, Refusal> {
@@ -57,12 +57,12 @@ pub(super) async fn check(
         Purpose::Peek(_) => 0,
     };
     let candidate = match thing {
-        CheckedThing::Request { subject, headers } => Candidate::Described {
+        CheckInput::Request { subject, headers } => Candidate::Described {
             subject,
             headers,
             cost,
         },
-        CheckedThing::Counter { limit, key } => {
+        CheckInput::Counter { limit, key } => {
             charges = snapshot.policy.charge_named(limit, key, cost);
             Candidate::Charges {
                 subjects: &[],

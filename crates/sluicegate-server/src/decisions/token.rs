@@ -15,10 +15,10 @@ use crate::token_file::{AdminToken, TokenError};
 pub(crate) struct SharedToken {
     file: AdminToken,
     /// What was last shown and admitted, and when the file said so: a decision need not read a file.
-    admitted: ArcSwapOption<Admitted>,
+    admitted: ArcSwapOption<AdmittedToken>,
 }
 
-struct Admitted {
+struct AdmittedToken {
     hash: [u8; 32],
     at: Instant,
 }
@@ -40,7 +40,7 @@ impl SharedToken {
     /// Whether this is the token. How long that takes says nothing about how much of it is right.
     pub(crate) fn admits(&self, shown: &[u8]) -> bool {
         let hash: [u8; 32] = Sha256::digest(shown).into();
-        let is_same = |known: &Admitted| {
+        let is_same = |known: &AdmittedToken| {
             bool::from(known.hash.ct_eq(&hash)) && known.at.elapsed() < Self::FRESH
         };
         if self.admitted.load().as_deref().is_some_and(is_same) {
@@ -49,7 +49,7 @@ impl SharedToken {
         let is_admitted = self.file.admits(shown);
         if is_admitted {
             self.admitted.store(Some(
-                Admitted {
+                AdmittedToken {
                     hash,
                     at: Instant::now(),
                 }

@@ -10,16 +10,16 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
-use super::ending::Ending;
+use super::request_guard::RequestGuard;
 
 /// Reason why a response did not come to its end.
 #[derive(Debug)]
-pub(crate) enum AnswerError {
+pub(crate) enum ProxyBodyError {
     Exchange(ExchangeError),
     Stream(hyper::Error),
 }
 
-impl fmt::Display for AnswerError {
+impl fmt::Display for ProxyBodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exchange(error) => error.fmt(f),
@@ -28,12 +28,12 @@ impl fmt::Display for AnswerError {
     }
 }
 
-impl Error for AnswerError {}
+impl Error for ProxyBodyError {}
 
 /// The body of a response. The request ends when it is dropped.
-pub(crate) struct AnswerBody {
+pub(crate) struct ProxyBody {
     source: BodySource,
-    ending: Ending,
+    guard: RequestGuard,
 }
 
 /// Source of a response's body.
@@ -54,13 +54,13 @@ impl BodySource {
     }
 }
 
-impl AnswerBody {
-    pub(super) fn new(source: BodySource, ending: Ending) -> Self {
-        Self { source, ending }
+impl ProxyBody {
+    pub(super) fn new(source: BodySource, guard: RequestGuard) -> Self {
+        Self { source, guard }
     }
 }
 
-impl ResponseBody for AnswerBody {
+impl ResponseBody for ProxyBody {
     fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
         if let BodySource::Switched(switched) = &mut self.source {
             switched.take()
@@ -70,24 +70,26 @@ impl ResponseBody for AnswerBody {
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ProxyBody {
     type Data = Bytes;
-    type Error = AnswerError;
+    type Error = ProxyBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ProxyBodyError>>> {
         let frame = match &mut self.source {
             BodySource::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            BodySource::Exchange(body) => {
-                Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange)
-            }
-            BodySource::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
+            BodySource::Exchange(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(ProxyBodyError::Exchange),
+            BodySource::Stream(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(ProxyBodyError::Stream),
             BodySource::Switched(_) => Poll::Ready(None),
         };
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+            self.guard.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
         frame
     }

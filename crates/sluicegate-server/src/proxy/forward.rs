@@ -23,15 +23,15 @@ use sluicegate_net::{
 use super::body::BodySource;
 use super::dial;
 use super::grpc;
+use super::http2_forward;
 use super::rewrite::{self, Hop};
-use super::service::{self, Caller};
+use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
-use super::streams;
-use super::upstream::{Group, Server};
+use super::upstream::{ServerGroup, UpstreamServer};
 
 /// What a request takes along on its way.
-pub(super) struct Forwarding<'a> {
-    pub(super) caller: &'a Arc<Caller>,
+pub(super) struct ForwardContext<'a> {
+    pub(super) caller: &'a Arc<ClientConnection>,
     pub(super) snapshot: &'a Arc<ProxySnapshot>,
     pub(super) host: Option<&'a str>,
     pub(super) hop: &'a Hop<'a>,
@@ -39,7 +39,7 @@ pub(super) struct Forwarding<'a> {
     pub(super) routing: Option<&'a ExternalLimits>,
 }
 
-impl Forwarding<'_> {
+impl ForwardContext<'_> {
     /// From the end of the request's header to the beginning of its answer.
     pub(super) fn request_timeout(&self) -> Duration {
         self.routing
@@ -49,14 +49,14 @@ impl Forwarding<'_> {
 }
 
 /// A server's answer, and which server.
-pub(super) struct Forwarded {
+pub(super) struct ForwardedResponse {
     pub(super) answer: HttpResponse<BodySource>,
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<UpstreamServer>,
 }
 
 /// Why there is no answer of a server.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ForwardFailure {
     /// No route covers the request.
     NoRoute,
     /// The server that the limits service names cannot be used.
@@ -80,7 +80,7 @@ pub(super) enum Failure {
     TooLarge,
 }
 
-impl From<ExchangeError> for Failure {
+impl From<ExchangeError> for ForwardFailure {
     fn from(error: ExchangeError) -> Self {
         let words = error.to_string();
         match error {
@@ -100,7 +100,7 @@ impl From<ExchangeError> for Failure {
     }
 }
 
-impl From<hyper::Error> for Failure {
+impl From<hyper::Error> for ForwardFailure {
     fn from(error: hyper::Error) -> Self {
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
@@ -122,7 +122,7 @@ impl From<hyper::Error> for Failure {
     }
 }
 
-impl Failure {
+impl ForwardFailure {
     /// As it is counted.
     fn reason(&self) -> Option<UpstreamFailure> {
         match self {
@@ -160,7 +160,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ForwardFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoute => f.write_str("no route covers the request"),
@@ -187,25 +187,25 @@ impl fmt::Display for Failure {
 /// Futures that are seldom needed lie in boxes: the future of a request is memory that each
 /// connection touches.
 pub(super) async fn forward(
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     parts: &mut Parts,
     body: ClientBody,
-) -> Result<Forwarded, Failure> {
-    let Forwarding {
+) -> Result<ForwardedResponse, ForwardFailure> {
+    let ForwardContext {
         caller, snapshot, ..
     } = *forwarding;
-    let candidates = Candidates::find(forwarding, parts.uri.path())?;
+    let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in candidates.in_turn() {
-        let of_server = |answer| Forwarded {
+        let of_server = |answer| ForwardedResponse {
             answer,
             server: Arc::clone(server),
         };
         if let Some(sender) = http2_client::open_connection(server.id) {
-            return Box::pin(streams::send(forwarding, server, sender, parts, body))
+            return Box::pin(http2_forward::send(forwarding, server, sender, parts, body))
                 .await
                 .map(of_server);
         }
@@ -242,11 +242,11 @@ pub(super) async fn forward(
             }
         }
     }
-    Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
+    Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
 }
 
 /// A gRPC call may be quiet for as long as it is used; over HTTP/1 there are none.
-fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
+fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     if caller.is_http2 && grpc::is_call(&parts.headers) {
         UploadPace::Messages
     } else {
@@ -255,16 +255,16 @@ fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
 }
 
 /// Servers that a request may go to.
-enum Candidates<'a> {
+enum CandidateServers<'a> {
     /// The one that the limits service names.
-    Named(Arc<Server>),
+    Named(Arc<UpstreamServer>),
     /// Those of its route.
-    Route(&'a Group),
+    Route(&'a ServerGroup),
 }
 
-impl<'a> Candidates<'a> {
-    fn find(forwarding: &Forwarding<'a>, path: &str) -> Result<Self, Failure> {
-        let Forwarding {
+impl<'a> CandidateServers<'a> {
+    fn find(forwarding: &ForwardContext<'a>, path: &str) -> Result<Self, ForwardFailure> {
+        let ForwardContext {
             caller,
             snapshot,
             host,
@@ -276,17 +276,20 @@ impl<'a> Candidates<'a> {
         {
             Some(backend) => {
                 let named = caller.handler.backend_server(&snapshot.gate, backend);
-                named.map(Self::Named).map_err(Failure::NoBackend)
+                named.map(Self::Named).map_err(ForwardFailure::NoBackend)
             }
             None => {
-                let group = snapshot.routes.group(host, path).ok_or(Failure::NoRoute)?;
+                let group = snapshot
+                    .routes
+                    .group(host, path)
+                    .ok_or(ForwardFailure::NoRoute)?;
                 Ok(Self::Route(group))
             }
         }
     }
 
     /// The servers in the order in which the request should try them.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let (named, group) = match self {
             Self::Named(server) => (Some(server), None),
             Self::Route(group) => (None, Some(group)),
@@ -300,26 +303,26 @@ impl<'a> Candidates<'a> {
 /// Sends a request over a new connection, in the version of HTTP that the server speaks.
 async fn send_over(
     stream: ServerStream,
-    forwarding: &Forwarding<'_>,
-    server: &Server,
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
     parts: &mut Parts,
     body: ForwardedBody,
-) -> Result<HttpResponse<BodySource>, Failure> {
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
         let sender = http2_client::start(stream, server.id).await?;
-        return streams::send(forwarding, server, sender, parts, body).await;
+        return http2_forward::send(forwarding, server, sender, parts, body).await;
     }
     let exchange = Exchange::start(stream, server.id);
     send(forwarding, server, exchange, parts, body).await
 }
 
 async fn send(
-    forwarding: &Forwarding<'_>,
-    server: &Server,
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
     exchange: Exchange,
     parts: &mut Parts,
     body: ForwardedBody,
-) -> Result<HttpResponse<BodySource>, Failure> {
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let progress = body.progress();
     let exchange = request(exchange, forwarding, parts, body);
     let answered = match progress {
@@ -335,7 +338,7 @@ async fn send(
 /// The request as the server gets it, ready to be sent.
 fn request(
     exchange: Exchange,
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     parts: &Parts,
     body: ForwardedBody,
 ) -> Exchange {
@@ -346,15 +349,15 @@ fn request(
 
 /// Makes what came of an exchange into the client's answer.
 fn answer(
-    forwarding: &Forwarding<'_>,
-    server: &Server,
-    answered: Result<HttpResponse<ExchangeBody>, Failure>,
-) -> Result<HttpResponse<BodySource>, Failure> {
-    let Forwarding {
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    answered: Result<HttpResponse<ExchangeBody>, ForwardFailure>,
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
+    let ForwardContext {
         caller, snapshot, ..
     } = *forwarding;
-    let answer =
-        answered.inspect_err(|failure| blame(server, failure, &caller.handler.gate.metrics))?;
+    let answer = answered
+        .inspect_err(|failure| record_failure(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(answer.map(BodySource::Exchange));
@@ -369,22 +372,26 @@ fn answer(
     });
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
         // Nobody asked for it.
-        return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
+        return Err(ForwardFailure::Unreachable(
+            io::ErrorKind::InvalidData.into(),
+        ));
     }
     Ok(answer.map(|switched| BodySource::Switched(switched.map(Box::new))))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
 pub(super) async fn in_time<T>(
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     upload: Option<Arc<UploadProgress>>,
-    answer: impl Future<Output = Result<T, impl Into<Failure>>>,
-) -> Result<T, Failure> {
+    answer: impl Future<Output = Result<T, impl Into<ForwardFailure>>>,
+) -> Result<T, ForwardFailure> {
     let longest = forwarding.request_timeout();
     let mut answer = std::pin::pin!(answer);
     let Some(upload) = upload else {
         let answered = tokio::time::timeout(longest, answer).await;
-        return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
+        return answered
+            .map_err(|_| ForwardFailure::TooLate)?
+            .map_err(Into::into);
     };
     let mut monitor = UploadMonitor::new(forwarding.snapshot.header_timeout());
     let mut since = Instant::now();
@@ -397,7 +404,7 @@ pub(super) async fn in_time<T>(
         match monitor.check(&upload) {
             UploadState::Sending => since = Instant::now(),
             UploadState::ServersTurn if since.elapsed() < longest => {}
-            UploadState::ServersTurn => return Err(Failure::TooLate),
+            UploadState::ServersTurn => return Err(ForwardFailure::TooLate),
             UploadState::TooSlow => {
                 forwarding
                     .caller
@@ -405,7 +412,7 @@ pub(super) async fn in_time<T>(
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Slow);
-                return Err(Failure::TooSlow);
+                return Err(ForwardFailure::TooSlow);
             }
         }
     }
@@ -421,7 +428,7 @@ fn reason_of(error: &io::Error) -> UpstreamFailure {
 }
 
 /// What the server has to answer for.
-pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
+pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, metrics: &Metrics) {
     if let Some(reason) = failure.reason() {
         server.failed();
         metrics.upstream_failed(reason);
@@ -429,7 +436,7 @@ pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
 }
 
 /// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
-pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &Server) -> Parts {
+pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &UpstreamServer) -> Parts {
     let mut parts = std::mem::replace(parts, Request::new(()).into_parts().0);
     rewrite::to_upstream(&mut parts, hop);
     parts.version = Version::HTTP_2;

@@ -26,7 +26,7 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
 }
 
 /// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
-pub(super) fn in_words(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
+pub(super) fn to_grpc(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
     if answer.lines.has_own_line(&STATUS) {
         return answer;
     }
@@ -105,7 +105,7 @@ mod tests {
         let mut lines = ResponseLines::default();
         lines.append(&STATUS, |text| text.push(b'8'));
         let response =
-            in_words(HttpResponse::new(StatusCode::OK, lines, Bytes::new())).into_response();
+            to_grpc(HttpResponse::new(StatusCode::OK, lines, Bytes::new())).into_response();
         assert_eq!(
             (response.headers().len(), &response.headers()[STATUS]),
             (1, &HeaderValue::from_static("8"))
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn other_answers_say_what_they_mean_in_the_header() {
         let response =
-            in_words(HttpResponse::plain_text(StatusCode::FORBIDDEN, "no")).into_response();
+            to_grpc(HttpResponse::plain_text(StatusCode::FORBIDDEN, "no")).into_response();
         assert!(response.status() == 200 && response.body().is_empty());
         assert_eq!(
             (&response.headers()[STATUS], &response.headers()[MESSAGE]),

@@ -4,13 +4,13 @@
 
 mod body;
 mod dial;
-mod ending;
 mod forward;
 mod grpc;
+mod http2_forward;
+mod request_guard;
 pub(crate) mod rewrite;
 mod service;
 mod state;
-mod streams;
 pub(crate) mod upstream;
 
 use std::sync::Arc;

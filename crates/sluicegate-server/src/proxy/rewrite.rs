@@ -37,7 +37,7 @@ pub struct Hop<'a> {
 }
 
 /// Where the lines of a request go: bytes of HTTP/1, or the map that connections of HTTP/2 take.
-pub trait Lines {
+pub trait HeaderSink {
     /// A line that the client sent.
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue);
     /// A line of ours, whose value comes in parts.
@@ -49,9 +49,9 @@ pub trait Lines {
 /// What belongs to the client's connection goes. `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`, `Forwarded`,
 /// `Via`, `X-Request-Id` and `Host` are ours; what a trusted peer said in the first six is kept or added to. `Expect` was
 /// answered already.
-pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
+pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl HeaderSink) {
     let named = hop_by_hop::named(&parts.headers, hop.key_headers);
-    let mut said = forwarded::Said::default();
+    let mut said = forwarded::TrustedForwarding::default();
     let (mut takes_trailers, mut has_length) = (false, false);
     for (name, value) in &parts.headers {
         match name.as_str() {
@@ -113,7 +113,7 @@ pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
     hop_by_hop::strip(response.headers_mut());
 }
 
-impl Lines for HeaderText<'_> {
+impl HeaderSink for HeaderText<'_> {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.header(name, value);
     }
@@ -123,7 +123,7 @@ impl Lines for HeaderText<'_> {
     }
 }
 
-impl Lines for HeaderMap {
+impl HeaderSink for HeaderMap {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.append(name.clone(), value.clone());
     }

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use crate::file_hash;
 
 /// A server that requests are forwarded to.
-pub(crate) struct Server {
+pub(crate) struct UpstreamServer {
     /// Which pool its connections are kept in, if they are; the same as long as it is configured in the same way.
     pub(super) id: Option<usize>,
     pub(super) host: String,
@@ -29,18 +29,18 @@ pub(crate) struct Server {
     pub(super) authority: HeaderValue,
     /// Which addresses may be dialled; `None` is all, because an operator named the server.
     pub(super) policy: Option<BackendPolicy>,
-    health: Health,
+    health: ServerHealth,
 }
 
 /// Left alone for a while after failures in a row.
 #[derive(Default)]
-struct Health {
+struct ServerHealth {
     failures: AtomicU32,
     /// Milliseconds since the start of the process.
     away_until: AtomicU64,
 }
 
-impl Server {
+impl UpstreamServer {
     fn new(
         id: Option<usize>,
         host: String,
@@ -63,7 +63,7 @@ impl Server {
             tls,
             authority,
             policy,
-            health: Health::default(),
+            health: ServerHealth::default(),
         })
     }
 
@@ -97,7 +97,7 @@ fn millis() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_millis() as u64
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({}:{})", self.host, self.port)
     }
@@ -105,23 +105,27 @@ impl fmt::Debug for Server {
 
 /// All servers of this process, so that a reload keeps their connections and their health.
 #[derive(Default)]
-pub(crate) struct Servers {
-    known: Mutex<HashMap<Known, Arc<Server>>>,
+pub(crate) struct ServerRegistry {
+    known: Mutex<HashMap<ServerIdentity, Arc<UpstreamServer>>>,
     next_id: AtomicUsize,
 }
 
 /// What makes a server the same as another.
 #[derive(PartialEq, Eq, Hash)]
-enum Known {
+enum ServerIdentity {
     /// As it is configured, and what the file of its authorities holds: with other ones it is another server.
     Configured(Upstream, Option<[u8; 32]>),
     /// As the limits service names it, and what of that is allowed.
-    Told(Backend, BackendPolicy),
+    Backend(Backend, BackendPolicy),
 }
 
-impl Servers {
+impl ServerRegistry {
     /// The server for a configured one; `echo` is where the built-in one listens.
-    fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
+    fn server(
+        &self,
+        upstream: &Upstream,
+        echo: Option<u16>,
+    ) -> Result<Arc<UpstreamServer>, String> {
         let mut known = self.known.lock().expect("no holder of this lock panics");
         let authorities = match upstream {
             Upstream::Server {
@@ -130,7 +134,7 @@ impl Servers {
             } => file_hash::sha256_of(file).ok(),
             _ => None,
         };
-        let key = Known::Configured(upstream.clone(), authorities);
+        let key = ServerIdentity::Configured(upstream.clone(), authorities);
         if let Some(server) = known.get(&key) {
             return Ok(Arc::clone(server));
         }
@@ -155,19 +159,19 @@ impl Servers {
             }
         };
         let id = Some(self.next_id.fetch_add(1, Relaxed));
-        let server = Arc::new(Server::new(id, host, port, http, tls, None)?);
+        let server = Arc::new(UpstreamServer::new(id, host, port, http, tls, None)?);
         known.insert(key, Arc::clone(&server));
         Ok(server)
     }
 
     /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
-    pub(crate) fn told(
+    pub(crate) fn backend(
         &self,
         backend: &Backend,
         policy: &BackendPolicy,
-    ) -> Result<Arc<Server>, String> {
-        const TOLD_MAX: usize = 1_024;
-        let key = Known::Told(backend.clone(), policy.clone());
+    ) -> Result<Arc<UpstreamServer>, String> {
+        const BACKENDS_MAX: usize = 1_024;
+        let key = ServerIdentity::Backend(backend.clone(), policy.clone());
         if let Some(server) = self
             .known
             .lock()
@@ -196,14 +200,14 @@ impl Servers {
         let mut known = self.known.lock().expect("no holder of this lock panics");
         let told = known
             .keys()
-            .filter(|key| matches!(key, Known::Told(..)))
+            .filter(|key| matches!(key, ServerIdentity::Backend(..)))
             .count();
-        let id = if told < TOLD_MAX {
+        let id = if told < BACKENDS_MAX {
             Some(self.next_id.fetch_add(1, Relaxed))
         } else {
             None
         };
-        let server = Arc::new(Server::new(
+        let server = Arc::new(UpstreamServer::new(
             id,
             host,
             port,
@@ -217,12 +221,12 @@ impl Servers {
         })
     }
 
-    /// Routes over servers; every mistake is named.
+    /// RouteTable over servers; every mistake is named.
     pub(crate) fn routes(
         &self,
         routes: &[Route],
         echo: Option<u16>,
-    ) -> Result<Routes, Vec<String>> {
+    ) -> Result<RouteTable, Vec<String>> {
         let mut mistakes = Vec::new();
         let mut made = Vec::new();
         for route in routes {
@@ -233,17 +237,17 @@ impl Servers {
                     Err(mistake) => mistakes.push(format!("proxy.upstream: {mistake}")),
                 }
             }
-            made.push(Destination {
+            made.push(RouteEntry {
                 host: route.host.clone(),
                 path: route.path.clone(),
-                group: Arc::new(Group {
+                group: Arc::new(ServerGroup {
                     servers,
                     next: AtomicUsize::new(0),
                 }),
             });
         }
         if mistakes.is_empty() {
-            Ok(Routes(made))
+            Ok(RouteTable(made))
         } else {
             Err(mistakes)
         }
@@ -251,22 +255,22 @@ impl Servers {
 }
 
 /// Where requests go, the most particular first.
-pub(crate) struct Routes(Vec<Destination>);
+pub(crate) struct RouteTable(Vec<RouteEntry>);
 
-struct Destination {
+struct RouteEntry {
     host: Option<String>,
     path: Option<PathPattern>,
-    group: Arc<Group>,
+    group: Arc<ServerGroup>,
 }
 
 /// Servers that are as good as each other.
-pub(crate) struct Group {
-    servers: Vec<Arc<Server>>,
+pub(crate) struct ServerGroup {
+    servers: Vec<Arc<UpstreamServer>>,
     next: AtomicUsize,
 }
 
-impl Routes {
-    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<Group>> {
+impl RouteTable {
+    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<ServerGroup>> {
         self.0
             .iter()
             .find(|destination| destination.covers(host, path))
@@ -274,7 +278,7 @@ impl Routes {
     }
 }
 
-impl Destination {
+impl RouteEntry {
     fn covers(&self, host: Option<&str>, path: &str) -> bool {
         let host_covers = |own: &str| match (own.strip_prefix("*."), host) {
             (_, None) => false,
@@ -288,9 +292,9 @@ impl Destination {
     }
 }
 
-impl Group {
+impl ServerGroup {
     /// The servers in the order in which a request should try them: turn by turn, those that are well first.
-    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let count = self.servers.len();
         let first = if count > 1 {
             self.next.fetch_add(1, Relaxed)

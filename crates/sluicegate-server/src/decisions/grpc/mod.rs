@@ -1,11 +1,11 @@
 //! Envoy's rate limit service, with health and reflection beside it.
 //!
-//! A connection is served by the core that took it. The way of a decision: `question.rs` finds the limits of each descriptor,
+//! A connection is served by the core that took it. The way of a decision: `descriptors.rs` finds the limits of each descriptor,
 //! the limiter takes all charges or none, `answer.rs` tells what came of it.
 
 mod answer;
+mod descriptors;
 pub mod messages;
-mod question;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -46,10 +46,10 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use self::answer::Outcomes;
+use self::answer::ChargeOutcomes;
+use self::descriptors::{DescriptorCharges, DescriptorParts};
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use self::question::{Ground, Question};
-use super::door::{DoorTls, Protocol};
+use super::endpoint::{EndpointProtocol, EndpointTls};
 use super::{DecisionCall, DecisionsState, SharedToken};
 
 /// The question, as a path.
@@ -66,16 +66,16 @@ const MESSAGE_MAX: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is beside the question: seldom asked, so a box more does not matter.
-type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+type BoxedService = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
-/// Services beside the question.
-struct Services {
-    health: Beside,
-    reflection: Beside,
-    reflection_alpha: Beside,
+/// SideServices beside the question.
+struct SideServices {
+    health: BoxedService,
+    reflection: BoxedService,
+    reflection_alpha: BoxedService,
 }
 
-impl Services {
+impl SideServices {
     /// Health says that all is well for as long as the process takes questions.
     fn new() -> Result<Arc<Self>, String> {
         const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
@@ -101,18 +101,18 @@ impl Services {
 }
 
 /// The door.
-pub(super) struct Envoy(Arc<Services>);
+pub(super) struct EnvoyProtocol(Arc<SideServices>);
 
-impl Envoy {
+impl EnvoyProtocol {
     pub(super) fn new() -> Result<Self, String> {
-        Services::new().map(Self)
+        SideServices::new().map(Self)
     }
 }
 
-impl Protocol for Envoy {
+impl EndpointProtocol for EnvoyProtocol {
     const NAME: &'static str = super::GRPC;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.grpc
     }
 
@@ -124,7 +124,7 @@ impl Protocol for Envoy {
 
 /// Serves one gateway until it goes, asks nothing, or the process ends.
 async fn serve(
-    services: Arc<Services>,
+    services: Arc<SideServices>,
     state: Arc<DecisionsState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
@@ -178,7 +178,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
 }
 
 async fn respond(
-    services: &Services,
+    services: &SideServices,
     state: Arc<DecisionsState>,
     peer: SocketAddr,
     request: Request<Incoming>,
@@ -255,17 +255,17 @@ async fn decide(
         call.refuse(gate, DecisionAnswer::Refused);
         status
     };
-    let ground = Ground::of(request).map_err(refused)?;
-    let subjects = ground.subjects();
-    let question = match Question::of(&snapshot.policy, &ground, &subjects) {
-        Err(question::Mistake::Invalid(status)) => return Err(refused(status)),
-        Err(question::Mistake::Unidentified(missing)) => Err(missing),
-        Ok(question) => Ok(question),
+    let parts = DescriptorParts::of(request).map_err(refused)?;
+    let subjects = parts.subjects();
+    let charges = match DescriptorCharges::of(&snapshot.policy, &parts, &subjects) {
+        Err(descriptors::DescriptorError::Invalid(status)) => return Err(refused(status)),
+        Err(descriptors::DescriptorError::Unidentified(missing)) => Err(missing),
+        Ok(charges) => Ok(charges),
     };
     let candidate = Candidate::Charges {
         subjects: &subjects,
-        charges: match &question {
-            Ok(question) => Ok(&question.take),
+        charges: match &charges {
+            Ok(charges) => Ok(&charges.take),
             Err(missing) => Err(missing.clone()),
         },
     };
@@ -286,16 +286,16 @@ async fn decide(
         }
         Admission::Refused(refusal) => return Err(status_of(&refusal)),
     };
-    let question = question.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+    let charges = charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
     let is_allowed = taken.as_ref().is_none_or(Decision::is_allowed);
-    let given = match question.give.is_empty() || !is_allowed {
+    let given = match charges.give.is_empty() || !is_allowed {
         true => None,
-        false => refunded(gate, &snapshot, &question).await?,
+        false => refunded(gate, &snapshot, &charges).await?,
     };
-    let outcomes = Outcomes::of(&question, taken.as_ref(), given.as_ref());
+    let outcomes = ChargeOutcomes::of(&charges, taken.as_ref(), given.as_ref());
     Ok(answer::answer(
         request.descriptors.len(),
-        &question,
+        &charges,
         &outcomes,
         taken.as_ref(),
         &snapshot.headers,
@@ -318,9 +318,9 @@ fn status_of(refusal: &Refusal) -> Status {
 async fn refunded(
     gate: &Gate,
     snapshot: &Snapshot,
-    question: &Question<'_>,
+    charges: &DescriptorCharges<'_>,
 ) -> Result<Option<Decision>, Status> {
-    match charging::refund(gate, snapshot, &question.give, Nanos::ZERO).await {
+    match charging::refund(gate, snapshot, &charges.give, Nanos::ZERO).await {
         Verdict::Forward(decision) | Verdict::Reject(decision) => Ok(Some(decision)),
         Verdict::ForwardUnchecked(_) => Ok(None),
         Verdict::Unavailable { error, .. } => Err(Status::unavailable(error.to_string())),

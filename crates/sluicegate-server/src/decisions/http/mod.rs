@@ -21,12 +21,12 @@ use sluicegate_net::{
 use tokio::sync::watch;
 
 use super::DecisionsState;
-use super::door::{DoorTls, Protocol};
+use super::endpoint::{EndpointProtocol, EndpointTls};
 
 pub(super) use problem::Problem;
 
 /// A response of the decision service.
-pub(super) type Reply = Response<Full<Bytes>>;
+pub(super) type HttpReply = Response<Full<Bytes>>;
 
 /// The request line and headers, in bytes. A gateway passes on all that its client sent.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -35,12 +35,12 @@ const HEADERS_MAX: usize = 200;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decisions over HTTP as a protocol of the decision service.
-pub(super) struct Http {
+pub(super) struct HttpProtocol {
     server: Arc<HttpServer>,
     settings: ConnectionSettings,
 }
 
-impl Http {
+impl HttpProtocol {
     /// `ending` becomes true when no request may begin any more.
     pub(super) fn new(ending: &watch::Receiver<bool>) -> Self {
         let timeouts = HttpTimeouts {
@@ -71,10 +71,10 @@ impl Http {
     }
 }
 
-impl Protocol for Http {
+impl EndpointProtocol for HttpProtocol {
     const NAME: &'static str = super::HTTP;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.http
     }
 

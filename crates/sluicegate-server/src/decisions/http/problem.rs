@@ -10,7 +10,7 @@ use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
 use sluicegate_gate::admission::Refusal;
 
-use super::Reply;
+use super::HttpReply;
 use crate::json_request::{QuestionError, shortened};
 
 /// A question that has no answer.
@@ -92,7 +92,7 @@ impl Problem {
         }
     }
 
-    pub(in crate::decisions) fn reply(&self) -> Reply {
+    pub(in crate::decisions) fn reply(&self) -> HttpReply {
         let mut reply = Response::new(Full::new(super::reply::json_bytes(self)));
         *reply.status_mut() = self.status;
         reply.headers_mut().insert(
@@ -112,7 +112,7 @@ impl From<QuestionError> for Problem {
     }
 }
 
-impl From<Problem> for Reply {
+impl From<Problem> for HttpReply {
     fn from(problem: Problem) -> Self {
         problem.reply()
     }

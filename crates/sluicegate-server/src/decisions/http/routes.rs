@@ -18,10 +18,10 @@ use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use sluicegate_net::ClientBody;
 use tokio::time::timeout;
 
-use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
-use super::{Problem, Reply};
+use super::reply::{self, AnswerJson, BatchAnswerJson, BatchEntryJson, ResetAnswerJson};
+use super::{HttpReply, Problem};
 use crate::decisions::authorize::{self, Flavour};
-use crate::decisions::check::{self, CheckAnswer, CheckedThing, CounterError};
+use crate::decisions::check::{self, CheckAnswer, CheckInput, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
 use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
 
@@ -79,7 +79,7 @@ pub(super) async fn answer(
     peer: SocketAddr,
     parts: &Parts,
     body: &mut ClientBody,
-) -> Reply {
+) -> HttpReply {
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
@@ -101,7 +101,7 @@ async fn answer_at(
     peer: SocketAddr,
     parts: &Parts,
     body: &mut ClientBody,
-) -> Reply {
+) -> HttpReply {
     if let Err(problem) = admitted(state, route, &parts.headers) {
         call.refuse(&state.gate, DecisionAnswer::Unauthorized);
         let mut reply = problem.reply();
@@ -148,7 +148,7 @@ async fn answer_at(
         }
     };
     let answered = Box::pin(answer_json(state, call, route, &body)).await;
-    answered.unwrap_or_else(Reply::from)
+    answered.unwrap_or_else(HttpReply::from)
 }
 
 /// Whether whoever asks may. Gateways pass `Authorization` on from their clients, so theirs is another header.
@@ -221,38 +221,38 @@ async fn answer_json(
     call: &DecisionCall,
     route: Route,
     body: &[u8],
-) -> Result<Reply, Problem> {
+) -> Result<HttpReply, Problem> {
     let snapshot = state.gate.snapshot();
-    let asker = Asker {
+    let json_call = JsonCall {
         state,
         snapshot: &snapshot,
         call,
     };
     match route {
         Route::Check => {
-            let answer = asker.check(body, Purpose::Spend).await?;
+            let answer = json_call.check(body, Purpose::Spend).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Peek => {
-            let answer = asker.check(body, Purpose::Peek(0)).await?;
+            let answer = json_call.check(body, Purpose::Peek(0)).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
-            let checks = json_request::batch(body).map_err(|mistake| asker.refuse(mistake))?;
+            let checks = json_request::batch(body).map_err(|mistake| json_call.refuse(mistake))?;
             let checks = checks
                 .into_iter()
-                .map(|entry| asker.check(entry.get().as_bytes(), Purpose::Spend));
+                .map(|entry| json_call.check(entry.get().as_bytes(), Purpose::Spend));
             let answers = join_all(checks).await;
             let answers = answers.iter().map(|answer| match answer {
-                Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
-                Err(problem) => EntryJson::Problem { problem },
+                Ok(answer) => BatchEntryJson::Answer(AnswerJson::new(answer)),
+                Err(problem) => BatchEntryJson::Problem { problem },
             });
-            Ok(reply::json(&BatchJson {
+            Ok(reply::json(&BatchAnswerJson {
                 answers: answers.collect(),
             }))
         }
-        Route::Refund => asker.refund(body).await,
-        Route::Reset => asker.reset(body).await,
+        Route::Refund => json_call.refund(body).await,
+        Route::Reset => json_call.reset(body).await,
         Route::Authorize(_) | Route::OpenApi => {
             Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
         }
@@ -261,13 +261,13 @@ async fn answer_json(
 
 /// One caller of the JSON API.
 #[derive(Clone, Copy)]
-struct Asker<'a> {
+struct JsonCall<'a> {
     state: &'a DecisionsState,
     snapshot: &'a Snapshot,
     call: &'a DecisionCall,
 }
 
-impl Asker<'_> {
+impl JsonCall<'_> {
     /// Counts a question that cannot be understood.
     fn refuse(self, mistake: QuestionError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
@@ -290,7 +290,7 @@ impl Asker<'_> {
         match &about {
             CheckTarget::Counter(counter) => {
                 let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-                let thing = CheckedThing::Counter {
+                let thing = CheckInput::Counter {
                     limit: &counter.limit,
                     key: &key,
                 };
@@ -300,7 +300,7 @@ impl Asker<'_> {
             CheckTarget::Request(described) => {
                 let (descriptors, lines) =
                     (described.descriptors(), HeaderLines(&described.headers));
-                let thing = CheckedThing::Request {
+                let thing = CheckInput::Request {
                     subject: described.subject(&descriptors, &lines),
                     headers: &described.headers,
                 };
@@ -310,7 +310,7 @@ impl Asker<'_> {
         }
     }
 
-    async fn refund(self, body: &[u8]) -> Result<Reply, Problem> {
+    async fn refund(self, body: &[u8]) -> Result<HttpReply, Problem> {
         let refund = json_request::refund(body).map_err(|mistake| self.refuse(mistake))?;
         let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
         let counter = (refund.counter.limit.as_str(), &key[..]);
@@ -319,12 +319,12 @@ impl Asker<'_> {
         Ok(reply::json(&AnswerJson::new(&answer)))
     }
 
-    async fn reset(self, body: &[u8]) -> Result<Reply, Problem> {
+    async fn reset(self, body: &[u8]) -> Result<HttpReply, Problem> {
         let counter = json_request::reset(body).map_err(|mistake| self.refuse(mistake))?;
         let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
         let done = check::reset(self.state, self.snapshot, (&counter.limit, &key)).await;
         done.map_err(|error| self.not_done(&error))?;
-        Ok(reply::json(&ResetJson { reset: true }))
+        Ok(reply::json(&ResetAnswerJson { reset: true }))
     }
 
     /// Counts a counter that was neither refunded nor reset, and says why.

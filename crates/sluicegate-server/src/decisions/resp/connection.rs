@@ -13,19 +13,19 @@ use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::command::Name;
+use super::command::CommandName;
 use super::counter_command::{CounterCommand, refused};
-use super::parse::{Parsed, Parser};
-use super::reply::{Protocol, Reply};
-use super::session::Session;
+use super::parse::{CommandParser, ParsedInput};
+use super::reply::{RespReply, RespVersion};
+use super::session::ClientSession;
 use crate::decisions::DecisionsState;
 
 /// A connection to a client.
-pub(super) struct Connection<S> {
+pub(super) struct RespConnection<S> {
     state: Arc<DecisionsState>,
     stream: S,
-    session: Session,
-    parser: Parser,
+    session: ClientSession,
+    parser: CommandParser,
     /// What was read and not answered.
     input: BytesMut,
     /// Answers on their way.
@@ -34,18 +34,18 @@ pub(super) struct Connection<S> {
 
 /// What comes after the commands that were there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Read,
-    End,
+    Close,
 }
 
 /// What a command leads to.
-enum Work<'a> {
-    Said(Reply),
-    Ask(CounterCommand<'a>),
+enum CommandResult<'a> {
+    Ready(RespReply),
+    Pending(CounterCommand<'a>),
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
     /// Room for what is read at once.
     const INPUT: usize = 16 * 1024;
     /// Answers beyond this are sent before there are more.
@@ -54,7 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     pub(super) fn new(state: Arc<DecisionsState>, stream: S) -> Self {
-        let session = Session::new(state.token.as_ref());
+        let session = ClientSession::new(state.token.as_ref());
         let (input, output) = (
             BytesMut::with_capacity(Self::INPUT),
             Vec::with_capacity(Self::INPUT),
@@ -63,7 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             state,
             stream,
             session,
-            parser: Parser::default(),
+            parser: CommandParser::default(),
             input,
             output,
         }
@@ -99,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             }
             self.stream.write_all(&self.output).await?;
             self.output.clear();
-            if next == Next::End {
+            if next == NextStep::Close {
                 return self.stream.shutdown().await;
             }
             if self.input.is_empty() {
@@ -109,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     }
 
     /// Answers every whole command.
-    async fn answer(&mut self) -> io::Result<Next> {
+    async fn answer(&mut self) -> io::Result<NextStep> {
         let Self {
             state,
             stream,
@@ -125,8 +125,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         let mut used = 0;
         let next = loop {
             let (work, next) = match parser.next(&input[used..]) {
-                Ok(Parsed::Unfinished) => break Next::Read,
-                Ok(Parsed::Command {
+                Ok(ParsedInput::Unfinished) => break NextStep::Read,
+                Ok(ParsedInput::Command {
                     arguments,
                     used: length,
                     is_inline,
@@ -138,15 +138,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                     work(state, &snapshot, session, name, arguments, is_inline)
                 }
                 Err(error) => {
-                    let reply = Reply::wrong(format!("no command: {error}"));
-                    (Work::Said(reply), Next::End)
+                    let reply = RespReply::wrong(format!("no command: {error}"));
+                    (CommandResult::Ready(reply), NextStep::Close)
                 }
             };
             let protocol = session.protocol;
             match work {
-                Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
+                CommandResult::Ready(reply) if asked.is_empty() => reply.write(protocol, output),
                 // Nothing is waited for, so it is done when it is looked at.
-                Work::Ask(question) if is_at_once => {
+                CommandResult::Pending(question) if is_at_once => {
                     match question.run(state, &snapshot).now_or_never() {
                         Some(reply) => reply.write(protocol, output),
                         None => return Err(io::ErrorKind::Unsupported.into()),
@@ -158,8 +158,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                 stream.write_all(output).await?;
                 output.clear();
             }
-            if next == Next::End {
-                break Next::End;
+            if next == NextStep::Close {
+                break NextStep::Close;
             }
         };
         while let Some((reply, protocol)) = asked.next().await {
@@ -185,18 +185,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
 fn work<'a>(
     state: &DecisionsState,
     snapshot: &Snapshot,
-    session: &mut Session,
+    session: &mut ClientSession,
     name: &[u8],
     arguments: &[&'a [u8]],
     is_inline: bool,
-) -> (Work<'a>, Next) {
-    let Some(known) = Name::of(name) else {
+) -> (CommandResult<'a>, NextStep) {
+    let Some(known) = CommandName::of(name) else {
         let shown = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
-        let reply = Reply::wrong(format!("unknown command {shown:?}"));
+        let reply = RespReply::wrong(format!("unknown command {shown:?}"));
         // A browser that was made to send a request here begins with such a line; what follows must not be obeyed.
         return (
-            Work::Said(reply),
-            if is_inline { Next::End } else { Next::Read },
+            CommandResult::Ready(reply),
+            if is_inline {
+                NextStep::Close
+            } else {
+                NextStep::Read
+            },
         );
     };
     if let Some(refusal) = session.refusal(known) {
@@ -204,34 +208,37 @@ fn work<'a>(
             .gate
             .metrics
             .decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
-        return (Work::Said(refusal), Next::Read);
+        return (CommandResult::Ready(refusal), NextStep::Read);
     }
     if !known.is_of_counters() {
         let reply = session.answer(known, arguments, state.token.as_ref());
         return (
-            Work::Said(reply),
-            if known == Name::Quit {
-                Next::End
+            CommandResult::Ready(reply),
+            if known == CommandName::Quit {
+                NextStep::Close
             } else {
-                Next::Read
+                NextStep::Read
             },
         );
     }
     match CounterCommand::of(snapshot, known, arguments) {
-        Ok(asked) => (Work::Ask(asked), Next::Read),
-        Err(mistake) => (Work::Said(refused(state, mistake)), Next::Read),
+        Ok(asked) => (CommandResult::Pending(asked), NextStep::Read),
+        Err(mistake) => (
+            CommandResult::Ready(refused(state, mistake)),
+            NextStep::Read,
+        ),
     }
 }
 
 async fn done(
-    work: Work<'_>,
-    protocol: Protocol,
+    work: CommandResult<'_>,
+    protocol: RespVersion,
     state: &DecisionsState,
     snapshot: &Arc<Snapshot>,
-) -> (Reply, Protocol) {
+) -> (RespReply, RespVersion) {
     match work {
-        Work::Said(reply) => (reply, protocol),
-        Work::Ask(asked) => (asked.run(state, snapshot).await, protocol),
+        CommandResult::Ready(reply) => (reply, protocol),
+        CommandResult::Pending(asked) => (asked.run(state, snapshot).await, protocol),
     }
 }
 

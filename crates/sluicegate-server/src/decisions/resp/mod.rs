@@ -19,23 +19,23 @@ use rustls::ServerConfig;
 use sluicegate_net::{StallTimeout, Transport};
 
 use super::DecisionsState;
-use super::door::{DoorTls, Protocol};
-use connection::Connection;
+use super::endpoint::{EndpointProtocol, EndpointTls};
+use connection::RespConnection;
 
 /// The door.
-pub(super) struct Resp;
+pub(super) struct RespProtocol;
 
-impl Protocol for Resp {
+impl EndpointProtocol for RespProtocol {
     const NAME: &'static str = super::RESP;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.resp
     }
 
     /// Until the client goes, says something that is no command, or the process ends.
     async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, _peer: SocketAddr) {
         // Whatever goes wrong with one connection, its client sees it close.
-        let _ = Connection::new(state, StallTimeout::new(transport))
+        let _ = RespConnection::new(state, StallTimeout::new(transport))
             .run()
             .await;
     }

@@ -18,7 +18,7 @@ pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 6]>;
 
 /// Reads one command after the other. It remembers how far it came, so that a command in many pieces is read once.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+pub(super) struct CommandParser {
     /// How much of the command was understood.
     at: usize,
     /// Arguments that are still to come; `None` before the command says how many it has.
@@ -29,7 +29,7 @@ pub(super) struct Parser {
 
 /// What is at the beginning of the bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed<'a> {
+pub(super) enum ParsedInput<'a> {
     /// A command of so many bytes.
     Command {
         /// Its arguments; none for an empty line.
@@ -43,23 +43,23 @@ pub(super) enum Parsed<'a> {
     Unfinished,
 }
 
-impl Parser {
+impl CommandParser {
     /// Looks for a whole command. After `Unfinished`, the next call must be with the same bytes and more.
-    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
+    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         match bytes.first() {
-            None => Ok(Parsed::Unfinished),
+            None => Ok(ParsedInput::Unfinished),
             Some(b'*') => self.array(bytes),
             Some(_) => inline(bytes),
         }
     }
 
     /// `*2`, then for each argument its length and its bytes: `$4`, `ECHO`, each with CR LF behind it.
-    fn array<'a>(&mut self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
+    fn array<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         let mut wanted = match self.wanted {
             Some(wanted) => wanted,
             None => {
                 let Some((count, next)) = number(bytes, 1)? else {
-                    return Ok(Parsed::Unfinished);
+                    return Ok(ParsedInput::Unfinished);
                 };
                 // Redis takes an array of nothing, or of less, for no command at all.
                 let count = usize::try_from(count).unwrap_or(0);
@@ -73,12 +73,12 @@ impl Parser {
         while wanted > 0 {
             self.wanted = Some(wanted);
             match bytes.get(self.at) {
-                None => return Ok(Parsed::Unfinished),
+                None => return Ok(ParsedInput::Unfinished),
                 Some(b'$') => {}
                 Some(_) => return Err(ParseError::NoLength),
             }
             let Some((length, start)) = number(bytes, self.at + 1)? else {
-                return Ok(Parsed::Unfinished);
+                return Ok(ParsedInput::Unfinished);
             };
             let length = usize::try_from(length).map_err(|_| ParseError::NotANumber)?;
             if length > COMMAND_MAX || start + length + 2 > COMMAND_MAX {
@@ -86,7 +86,7 @@ impl Parser {
             }
             let end = start + length;
             match bytes.get(end..end + 2) {
-                None => return Ok(Parsed::Unfinished),
+                None => return Ok(ParsedInput::Unfinished),
                 Some(b"\r\n") => {}
                 Some(_) => return Err(ParseError::NoLineEnd),
             }
@@ -97,7 +97,7 @@ impl Parser {
         let arguments = self.found.drain(..).map(|range| &bytes[range]).collect();
         let used = std::mem::take(&mut self.at);
         self.wanted = None;
-        Ok(Parsed::Command {
+        Ok(ParsedInput::Command {
             arguments,
             used,
             is_inline: false,
@@ -106,7 +106,7 @@ impl Parser {
 }
 
 /// A line of words with blanks between them.
-fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
+fn inline(bytes: &[u8]) -> Result<ParsedInput<'_>, ParseError> {
     let line_end = bytes
         .iter()
         .take(INLINE_MAX)
@@ -115,7 +115,7 @@ fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
         return if bytes.len() >= INLINE_MAX {
             Err(ParseError::LineTooLong)
         } else {
-            Ok(Parsed::Unfinished)
+            Ok(ParsedInput::Unfinished)
         };
     };
     let words = bytes[..line_end]
@@ -129,7 +129,7 @@ fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
     {
         return Err(ParseError::Quotes);
     }
-    Ok(Parsed::Command {
+    Ok(ParsedInput::Command {
         arguments,
         used: line_end + 1,
         is_inline: true,
@@ -210,18 +210,19 @@ mod tests {
 
     /// The same, piece by piece.
     fn read_in_pieces(pieces: &[&[u8]]) -> (Vec<Vec<Vec<u8>>>, Result<(), ParseError>) {
-        let (mut buffer, mut parser, mut commands) = (Vec::new(), Parser::default(), Vec::new());
+        let (mut buffer, mut parser, mut commands) =
+            (Vec::new(), CommandParser::default(), Vec::new());
         for piece in pieces {
             buffer.extend_from_slice(piece);
             loop {
                 let used = match parser.next(&buffer) {
-                    Ok(Parsed::Command {
+                    Ok(ParsedInput::Command {
                         arguments, used, ..
                     }) => {
                         commands.push(arguments.iter().map(|argument| argument.to_vec()).collect());
                         used
                     }
-                    Ok(Parsed::Unfinished) => break,
+                    Ok(ParsedInput::Unfinished) => break,
                     Err(error) => return (commands, Err(error)),
                 };
                 buffer.drain(..used);
@@ -314,15 +315,15 @@ mod tests {
     #[test]
     fn a_command_in_pieces_is_read_once() {
         let command = array(&vec![b"abc".to_vec(); 1_000]);
-        let (mut parser, mut looked) = (Parser::default(), 0);
+        let (mut parser, mut looked) = (CommandParser::default(), 0);
         for end in 1..command.len() {
             let before = parser.at;
-            assert_eq!(parser.next(&command[..end]), Ok(Parsed::Unfinished));
+            assert_eq!(parser.next(&command[..end]), Ok(ParsedInput::Unfinished));
             looked += end - before;
         }
         assert!(looked < 16 * command.len(), "{looked}");
         assert!(
-            matches!(parser.next(&command), Ok(Parsed::Command { used, .. }) if used == command.len())
+            matches!(parser.next(&command), Ok(ParsedInput::Command { used, .. }) if used == command.len())
         );
     }
 

@@ -5,7 +5,7 @@ use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
 /// Which protocol a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum RespVersion {
     /// What a client speaks that says nothing about it.
     #[default]
     Resp2,
@@ -13,7 +13,7 @@ pub(super) enum Protocol {
     Resp3,
 }
 
-impl Protocol {
+impl RespVersion {
     pub(super) const fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,
@@ -24,7 +24,7 @@ impl Protocol {
 
 /// Something to say to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RespReply {
     /// A word, such as `OK`.
     Word(&'static str),
     /// Any bytes.
@@ -34,16 +34,16 @@ pub(super) enum Reply {
     /// What a limit says.
     Counter(CounterReply),
     /// Several things in a row.
-    List(Vec<Reply>),
+    List(Vec<RespReply>),
     /// Names and what they stand for.
-    Map(Vec<(&'static str, Reply)>),
+    Map(Vec<(&'static str, RespReply)>),
     /// Nothing.
     Null,
     /// A refusal: one word in capitals, and a sentence.
     Error(&'static str, String),
 }
 
-impl Reply {
+impl RespReply {
     /// A command that cannot be done as it is written.
     pub(super) fn wrong(what: impl Into<String>) -> Self {
         Self::Error("ERR", what.into())
@@ -55,7 +55,7 @@ impl Reply {
     }
 
     /// Writes it behind what is there.
-    pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, protocol: RespVersion, out: &mut Vec<u8>) {
         match self {
             Self::Word(word) => {
                 out.push(b'+');
@@ -71,8 +71,8 @@ impl Reply {
             }
             Self::Map(entries) => {
                 match protocol {
-                    Protocol::Resp2 => write_number(b'*', 2 * count(entries.len()), out),
-                    Protocol::Resp3 => write_number(b'%', count(entries.len()), out),
+                    RespVersion::Resp2 => write_number(b'*', 2 * count(entries.len()), out),
+                    RespVersion::Resp3 => write_number(b'%', count(entries.len()), out),
                 }
                 for (name, value) in entries {
                     write_bytes(name.as_bytes(), out);
@@ -80,8 +80,8 @@ impl Reply {
                 }
             }
             Self::Null => out.extend_from_slice(match protocol {
-                Protocol::Resp2 => b"$-1\r\n",
-                Protocol::Resp3 => b"_\r\n",
+                RespVersion::Resp2 => b"$-1\r\n",
+                RespVersion::Resp3 => b"_\r\n",
             }),
             Self::Error(kind, words) => {
                 out.push(b'-');
@@ -155,7 +155,7 @@ impl CounterReply {
     }
 }
 
-impl Reply {
+impl RespReply {
     /// The reply to a check of one counter; `limit` is told when nobody could say more.
     pub(super) fn to_check(admission: Admission, limit: i64) -> Self {
         match admission {
@@ -227,7 +227,7 @@ fn end_line(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn written(reply: &Reply, protocol: Protocol) -> String {
+    fn written(reply: &RespReply, protocol: RespVersion) -> String {
         let mut out = Vec::new();
         reply.write(protocol, &mut out);
         String::from_utf8(out).unwrap()
@@ -235,18 +235,21 @@ mod tests {
 
     #[test]
     fn every_reply_is_written_as_its_protocol_has_it() {
-        let map = Reply::Map(vec![("a", Reply::Number(1)), ("b", Reply::Null)]);
+        let map = RespReply::Map(vec![("a", RespReply::Number(1)), ("b", RespReply::Null)]);
         assert_eq!(
-            written(&map, Protocol::Resp2),
+            written(&map, RespVersion::Resp2),
             "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n"
         );
         assert_eq!(
-            written(&map, Protocol::Resp3),
+            written(&map, RespVersion::Resp3),
             "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n"
         );
-        let list = Reply::List(vec![Reply::Word("OK"), Reply::Bytes(b"x\r\n".to_vec())]);
+        let list = RespReply::List(vec![
+            RespReply::Word("OK"),
+            RespReply::Bytes(b"x\r\n".to_vec()),
+        ]);
         assert_eq!(
-            written(&list, Protocol::Resp3),
+            written(&list, RespVersion::Resp3),
             "*2\r\n+OK\r\n$3\r\nx\r\n\r\n"
         );
         let answer = CounterReply {
@@ -257,7 +260,7 @@ mod tests {
             reset_after: 32,
         };
         assert_eq!(
-            written(&Reply::Counter(answer), Protocol::Resp2),
+            written(&RespReply::Counter(answer), RespVersion::Resp2),
             "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"
         );
     }
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn what_a_caller_wrote_does_not_end_the_line_of_a_refusal() {
         assert_eq!(
-            written(&Reply::wrong("a\r\n+OK\r\n"), Protocol::Resp2),
+            written(&RespReply::wrong("a\r\n+OK\r\n"), RespVersion::Resp2),
             "-ERR a  +OK  \r\n"
         );
     }

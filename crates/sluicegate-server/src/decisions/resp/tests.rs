@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::connection::Connection;
+use super::connection::RespConnection;
 use crate::decisions::test_state::{state_of, state_with_token};
 
 const LONGEST: Duration = Duration::from_secs(30);
@@ -39,7 +39,7 @@ impl Client {
         let (stream, theirs) = duplex(1 << 16);
         Self {
             stream,
-            served: tokio::spawn(Connection::new(state, theirs).run()),
+            served: tokio::spawn(RespConnection::new(state, theirs).run()),
             _ending: ending,
         }
     }
@@ -311,7 +311,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
 async fn a_process_that_ends_lets_its_clients_go() {
     let (state, ending) = state_of("admin: off");
     let (_stream, theirs) = duplex(64);
-    let served = tokio::spawn(Connection::new(state, theirs).run());
+    let served = tokio::spawn(RespConnection::new(state, theirs).run());
     ending.send_replace(true);
     timeout(LONGEST, served).await.unwrap().unwrap().unwrap();
 }

@@ -9,7 +9,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use sluicegate_core::address::write_v4;
 use smallvec::SmallVec;
 
-use super::{Hop, Lines};
+use super::{HeaderSink, Hop};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -24,7 +24,7 @@ pub(super) fn is_family(name: &str) -> bool {
 
 /// What a trusted peer said about those before it.
 #[derive(Default)]
-pub(super) struct Said<'a> {
+pub(super) struct TrustedForwarding<'a> {
     chain: SmallVec<[&'a [u8]; 2]>,
     forwarded: SmallVec<[&'a [u8]; 2]>,
     proto: SmallVec<[&'a [u8]; 1]>,
@@ -32,7 +32,7 @@ pub(super) struct Said<'a> {
     port: SmallVec<[&'a [u8]; 1]>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> TrustedForwarding<'a> {
     /// Takes a line over; `false` if it is none of those that we write.
     pub(super) fn take(&mut self, name: &str, value: &'a HeaderValue) -> bool {
         let value = value.as_bytes();
@@ -49,12 +49,17 @@ impl<'a> Said<'a> {
 }
 
 /// Writes `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP` and `Forwarded`.
-pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut impl Lines) {
+pub(super) fn write(
+    said: &TrustedForwarding<'_>,
+    hop: &Hop<'_>,
+    host: &[u8],
+    lines: &mut impl HeaderSink,
+) {
     let peer_ip = hop.peer.to_canonical();
-    let peer = Address::of(peer_ip);
+    let peer = AddressText::of(peer_ip);
     match hop.client_ip {
         Some(client) if client != hop.peer => {
-            lines.ours(&X_REAL_IP, &[Address::of(client.to_canonical()).text()])
+            lines.ours(&X_REAL_IP, &[AddressText::of(client.to_canonical()).text()])
         }
         _ => lines.ours(&X_REAL_IP, &[peer.text()]),
     }
@@ -97,7 +102,7 @@ pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut imp
 }
 
 /// Adds an element to a list, in one line: some servers read only the first or the last.
-fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl Lines) {
+fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl HeaderSink) {
     if said.is_empty() {
         return lines.ours(name, last);
     }
@@ -116,7 +121,7 @@ fn kept_or(
     name: &HeaderName,
     makes_sense: fn(&[u8]) -> bool,
     ours: &[u8],
-    lines: &mut impl Lines,
+    lines: &mut impl HeaderSink,
 ) {
     match said {
         [line] if makes_sense(line) => lines.ours(name, &[line]),
@@ -160,12 +165,12 @@ fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
 }
 
 /// The text of an address.
-struct Address {
+struct AddressText {
     bytes: [u8; Self::LONGEST],
     length: usize,
 }
 
-impl Address {
+impl AddressText {
     const LONGEST: usize = 45;
 
     fn of(address: IpAddr) -> Self {

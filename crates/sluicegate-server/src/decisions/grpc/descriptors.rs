@@ -14,19 +14,19 @@ const DESCRIPTORS_MAX: usize = 64;
 /// The entries of one descriptor at most.
 const ENTRIES_MAX: usize = 32;
 
-/// The parts of a question that charges point into.
-pub(super) struct Ground<'a> {
+/// The parts of a charges that charges point into.
+pub(super) struct DescriptorParts<'a> {
     domain: &'a str,
     descriptors: &'a [RateLimitDescriptor],
     cost: u64,
-    entries: SmallVec<[Entries<'a>; 2]>,
+    entries: SmallVec<[DescriptorEntries<'a>; 2]>,
     /// The key of each descriptor as a whole: its domain, then names and values.
     wholes: SmallVec<[SmallVec<[&'a [u8]; 8]>; 2]>,
 }
 
-type Entries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
+type DescriptorEntries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
-impl<'a> Ground<'a> {
+impl<'a> DescriptorParts<'a> {
     /// Looks at the message as such.
     pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
         if request.descriptors.len() > DESCRIPTORS_MAX {
@@ -34,7 +34,7 @@ impl<'a> Ground<'a> {
                 "a request has at most {DESCRIPTORS_MAX} descriptors"
             )));
         }
-        let mut ground = Self {
+        let mut parts = Self {
             domain: &request.domain,
             descriptors: &request.descriptors,
             cost: u64::from(request.hits_addend.max(1)),
@@ -47,7 +47,7 @@ impl<'a> Ground<'a> {
                     "a descriptor has 1 to {ENTRIES_MAX} entries"
                 )));
             }
-            ground.entries.push(
+            parts.entries.push(
                 descriptor
                     .entries
                     .iter()
@@ -64,14 +64,14 @@ impl<'a> Ground<'a> {
                         .flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]),
                 );
             }
-            ground.wholes.push(whole);
+            parts.wholes.push(whole);
         }
-        Ok(ground)
+        Ok(parts)
     }
 
     /// What each descriptor says about its caller.
     pub(super) fn subjects(&self) -> SmallVec<[Subject<'_>; 2]> {
-        let address_in = |entries: &Entries<'_>| {
+        let address_in = |entries: &DescriptorEntries<'_>| {
             let (_, address) = entries.iter().find(|(name, _)| *name == "remote_address")?;
             address::parse(address)
         };
@@ -90,16 +90,16 @@ impl<'a> Ground<'a> {
 
 /// What is taken, what is given back, and which descriptor each belongs to.
 #[derive(Default)]
-pub(super) struct Question<'a> {
+pub(super) struct DescriptorCharges<'a> {
     pub(super) take: SmallVec<[Charge<'a>; 2]>,
     pub(super) give: SmallVec<[Charge<'a>; 2]>,
     /// The descriptor, and the place of one of its charges.
     pub(super) shares: SmallVec<[(usize, ChargeIndex); 2]>,
 }
 
-/// Why a message makes no question.
+/// Why a message makes no charges.
 #[derive(Debug)]
-pub(super) enum Mistake {
+pub(super) enum DescriptorError {
     /// It breaks a rule of the protocol.
     Invalid(Status),
     /// A descriptor lacks what a limit is keyed by.
@@ -113,38 +113,37 @@ pub(super) enum ChargeIndex {
     Give(usize),
 }
 
-impl<'a> Question<'a> {
+impl<'a> DescriptorCharges<'a> {
     /// Finds the limits. Charges of two descriptors on one counter become one.
     pub(super) fn of(
         policy: &'a Policy,
-        ground: &'a Ground<'_>,
+        parts: &'a DescriptorParts<'_>,
         subjects: &'a [Subject<'a>],
-    ) -> Result<Self, Mistake> {
-        let mut question = Self::default();
-        for (place, (descriptor, subject)) in ground.descriptors.iter().zip(subjects).enumerate() {
-            let cost = descriptor.hits_addend.unwrap_or(ground.cost);
-            let charges = policy.charges_for_descriptor(subject, cost);
-            let charges = charges.map_err(Mistake::Unidentified)?;
+    ) -> Result<Self, DescriptorError> {
+        let mut charges = Self::default();
+        for (place, (descriptor, subject)) in parts.descriptors.iter().zip(subjects).enumerate() {
+            let cost = descriptor.hits_addend.unwrap_or(parts.cost);
+            let own = policy.charges_for_descriptor(subject, cost);
+            let own = own.map_err(DescriptorError::Unidentified)?;
             let quota = descriptor
                 .limit
                 .as_ref()
                 .and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
             let Some(quota) = quota else {
-                charges
-                    .iter()
-                    .for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
+                own.iter()
+                    .for_each(|charge| charges.add(place, *charge, descriptor.is_negative_hits));
                 continue;
             };
             let quota = quota.map_err(|error| {
-                Mistake::Invalid(Status::invalid_argument(format!("limit: {error}")))
+                DescriptorError::Invalid(Status::invalid_argument(format!("limit: {error}")))
             })?;
             let mut charge =
-                policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
+                policy.charge_ad_hoc(AdHoc::Override, &parts.wholes[place], quota, cost);
             // Where the configuration only watches, other numbers are watched as well.
-            charge.enforced = charges.is_empty() || charges.iter().any(|charge| charge.enforced);
-            question.add(place, charge, descriptor.is_negative_hits);
+            charge.enforced = own.is_empty() || own.iter().any(|charge| charge.enforced);
+            charges.add(place, charge, descriptor.is_negative_hits);
         }
-        Ok(question)
+        Ok(charges)
     }
 
     fn add(&mut self, descriptor: usize, charge: Charge<'a>, is_given: bool) {

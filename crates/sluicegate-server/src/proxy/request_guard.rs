@@ -11,24 +11,24 @@ use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome};
 use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
-use super::service::Caller;
+use super::service::ClientConnection;
 
 /// Lives as long as a request; its end is the request's.
-pub(super) struct Ending {
-    caller: Arc<Caller>,
+pub(super) struct RequestGuard {
+    caller: Arc<ClientConnection>,
     started: Instant,
     pub(super) request_id: RequestId,
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) bytes_out: u64,
     /// For the access log and the span, if there is one of them.
-    pub(super) story: Option<Box<Story>>,
+    pub(super) access_record: Option<Box<AccessRecord>>,
     pub(super) is_logged: bool,
     pub(super) span: Option<Box<TraceSpan>>,
 }
 
 /// What the access log says about a request.
-pub(super) struct Story {
+pub(super) struct AccessRecord {
     pub(super) method: Method,
     pub(super) path: String,
     /// What admission has found out.
@@ -36,7 +36,7 @@ pub(super) struct Story {
     pub(super) upstream: Option<HeaderValue>,
 }
 
-impl Story {
+impl AccessRecord {
     pub(super) fn of(parts: &Parts) -> Self {
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         Self {
@@ -63,9 +63,9 @@ impl Story {
     }
 }
 
-impl Ending {
+impl RequestGuard {
     /// Of a request whose header is complete.
-    pub(super) fn new(caller: &Arc<Caller>, request_id: RequestId) -> Self {
+    pub(super) fn new(caller: &Arc<ClientConnection>, request_id: RequestId) -> Self {
         Self {
             caller: Arc::clone(caller),
             started: Instant::now(),
@@ -73,38 +73,40 @@ impl Ending {
             outcome: RequestOutcome::Refused,
             status: 0,
             bytes_out: 0,
-            story: None,
+            access_record: None,
             is_logged: false,
             span: None,
         }
     }
 }
 
-impl Ending {
+impl RequestGuard {
     /// What a span says about the request.
-    fn facts<'a>(&'a self, story: &'a Story) -> RequestSummary<'a> {
+    fn summary<'a>(&'a self, record: &'a AccessRecord) -> RequestSummary<'a> {
         RequestSummary {
-            method: story.method.as_str(),
-            path: story.path(),
-            host: story.host(),
-            client_ip: story.client_ip().map(|address| address.to_string()),
+            method: record.method.as_str(),
+            path: record.path(),
+            host: record.host(),
+            client_ip: record.client_ip().map(|address| address.to_string()),
             status: self.status,
             outcome: self.outcome.as_str(),
-            limit: story.admission.limit(),
+            limit: record.admission.limit(),
             request_id: self.request_id.as_str(),
         }
     }
 }
 
-impl Drop for Ending {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
         let gate = &self.caller.handler.gate;
         gate.metrics.request(self.outcome, took, trace_id.clone());
-        let Some(story) = &self.story else { return };
+        let Some(record) = &self.access_record else {
+            return;
+        };
         if let (Some(span), Some(traces)) = (&self.span, &gate.traces) {
-            traces.end(span, self.facts(story));
+            traces.end(span, self.summary(record));
         }
         if !self.is_logged {
             return;
@@ -112,16 +114,16 @@ impl Drop for Ending {
         gate.access_log.write(&AccessLogEntry {
             request_id: self.request_id.as_str(),
             trace_id: trace_id.as_deref(),
-            client_ip: story.client_ip(),
+            client_ip: record.client_ip(),
             peer: self.caller.peer,
-            method: story.method.as_str(),
-            host: story.host(),
-            path: story.path(),
+            method: record.method.as_str(),
+            host: record.host(),
+            path: record.path(),
             status: self.status,
             verdict: self.outcome.as_str(),
-            limit: story.admission.limit(),
-            principal: story.admission.principal(),
-            upstream: story
+            limit: record.admission.limit(),
+            principal: record.admission.principal(),
+            upstream: record
                 .upstream
                 .as_ref()
                 .and_then(|server| server.to_str().ok()),

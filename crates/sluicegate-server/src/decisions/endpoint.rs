@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::DecisionsState;
 
 /// What a door speaks.
-pub(super) trait Protocol: Send + Sync + 'static {
+pub(super) trait EndpointProtocol: Send + Sync + 'static {
     /// The key of its address.
     const NAME: &'static str;
 
@@ -27,17 +27,17 @@ pub(super) trait Protocol: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 
     /// Its part of the certificates.
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig>;
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig>;
 }
 
 /// The certificate of all doors, with what each of them speaks.
-pub(crate) struct DoorTls {
+pub(crate) struct EndpointTls {
     pub(super) http: Arc<ServerConfig>,
     pub(super) grpc: Arc<ServerConfig>,
     pub(super) resp: Arc<ServerConfig>,
 }
 
-impl DoorTls {
+impl EndpointTls {
     /// Reads the files.
     pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
         let speaking = |protocols: &[&str]| {
@@ -60,7 +60,7 @@ impl DoorTls {
 const CONNECTIONS_MAX: usize = 10_000;
 
 /// An endpoint at this address.
-pub(super) fn endpoint<P: Protocol>(
+pub(super) fn endpoint<P: EndpointProtocol>(
     protocol: P,
     address: SocketAddr,
     state: &Arc<DecisionsState>,
@@ -74,7 +74,7 @@ pub(super) fn endpoint<P: Protocol>(
     )
 }
 
-async fn admit<P: Protocol>(
+async fn admit<P: EndpointProtocol>(
     protocol: Arc<P>,
     state: Arc<DecisionsState>,
     stream: TcpStream,
