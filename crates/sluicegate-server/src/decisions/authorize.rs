@@ -1,7 +1,8 @@
-//! Gateways that ask whether a request of theirs may go on: nginx, Traefik, Caddy, Envoy.
+//! External authorization for gateways: nginx, Traefik, Caddy, Envoy.
 //!
-//! Each flavour reads one set of headers about that request and no other: what a client may have sent itself is never
-//! believed. The answer is in the status.
+//! A gateway describes a client's request in headers, and the status of our response tells whether
+//! to forward it. Each flavour reads its own set of headers and no other, so that a header which
+//! the gateway does not overwrite, and the client may have sent, is never believed.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 use super::http::{HttpReply, Problem};
 use super::{DecisionCall, DecisionsState};
 
-/// What kind of gateway asks.
+/// The kind of gateway that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
     /// `auth_request`: of refusals, only 401 and 403 reach the client.
@@ -31,7 +32,8 @@ pub(super) enum Flavour {
 }
 
 impl Flavour {
-    /// The headers that name method, target and host of the request that is asked about; Envoy's question has them itself.
+    /// The headers with method, target and host of the client's request; `None` for Envoy, whose
+    /// own request line has them.
     fn origin_headers(self) -> Option<[HeaderName; 3]> {
         let names = match self {
             Self::Nginx => ["x-original-method", "x-original-uri", "x-original-host"],
@@ -51,7 +53,8 @@ impl Flavour {
     }
 }
 
-/// Answers whether a gateway may let its request go on. `rest` is what came after the flavour's path.
+/// Answers whether a gateway may forward its client's request. `rest` is the part of the path after
+/// the flavour's own.
 pub(super) async fn answer(
     state: &DecisionsState,
     call: &DecisionCall,
@@ -112,14 +115,14 @@ pub(super) async fn answer(
     reply
 }
 
-/// The request that is asked about, as the gateway names it.
+/// The client's request, as the gateway describes it.
 struct OriginalRequest<'a> {
     method: &'a str,
     path: &'a str,
     host: Option<Cow<'a, str>>,
 }
 
-/// Why nobody can tell which request is asked about.
+/// The reason why the client's request is unknown.
 enum OriginError {
     /// The gateway did not say, or let its client say.
     Gateway(Problem),

@@ -1,6 +1,7 @@
-//! The decision service: other proxies ask, and the same limits, stores and failure policies answer.
+//! The decision service: other proxies ask whether a request may pass, over HTTP, gRPC or RESP, and
+//! the same limits, stores and failure policies answer.
 //!
-//! Every protocol is parse → [`DecisionCall::admit`] → write.
+//! Every protocol does the same: it parses, calls [`DecisionCall::admit`], and writes the answer.
 
 mod authorize;
 mod call;
@@ -34,18 +35,18 @@ pub(crate) const HTTP: &str = "decisions.http";
 pub(crate) const GRPC: &str = "decisions.grpc";
 pub(crate) const RESP: &str = "decisions.resp";
 
-/// What all protocols share.
+/// The state that all protocols share.
 pub(crate) struct DecisionsState {
     pub(crate) gate: Arc<Gate>,
-    /// What callers must show.
+    /// The token that callers must show; `None` when everybody may ask.
     pub(crate) token: Option<SharedToken>,
-    /// Becomes true when no question may begin any more.
+    /// Becomes true when the process ends: no new request is answered then.
     pub(crate) ending: watch::Receiver<bool>,
     /// The certificates, where the configuration names any; a reload replaces them.
     pub(crate) tls: Arc<ArcSwapOption<EndpointTls>>,
 }
 
-/// An endpoint for each protocol that the configuration turns on.
+/// Makes an endpoint for each protocol that the configuration turns on.
 pub(crate) fn endpoints(
     config: &config::Decisions,
     gate: &Arc<Gate>,

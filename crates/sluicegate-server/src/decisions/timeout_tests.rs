@@ -1,4 +1,4 @@
-//! How long each door waits for those who say nothing, by a clock that jumps.
+//! Tests of the timeouts of each endpoint, with a paused clock.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,10 +17,10 @@ admin: off
 limits:
   - { name: per-ip, key: [client_ip], rate: 1/h, burst: 1 }
 ";
-/// Longer than any door waits.
+/// Longer than any endpoint waits.
 const AGES: Duration = Duration::from_secs(600);
 
-/// A connection to a door, and its end.
+/// A connection to an endpoint, and the task that serves it.
 fn connect<P: EndpointProtocol>(
     protocol: impl FnOnce(&DecisionsState) -> P,
 ) -> (DuplexStream, JoinHandle<()>) {
@@ -36,13 +36,13 @@ fn connect<P: EndpointProtocol>(
     (near, served)
 }
 
-/// What comes back until the door closes, and after how long it does.
+/// The bytes that come back until the endpoint closes the connection, and the time that it takes.
 async fn until_closed(mut near: DuplexStream, served: JoinHandle<()>) -> (String, Duration) {
     let began = Instant::now();
     let mut answer = Vec::new();
     let _ = tokio::time::timeout(AGES, near.read_to_end(&mut answer))
         .await
-        .expect("the door closes");
+        .expect("the endpoint closes the connection");
     let took = began.elapsed();
     drop(near);
     served.await.unwrap();

@@ -1,4 +1,4 @@
-//! The token that gateways show.
+//! The token that callers of the decision service show.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,10 +11,11 @@ use subtle::ConstantTimeEq;
 
 use crate::token_file::{AdminToken, TokenError};
 
-/// The first line of a file. Another token in the file is in force within a second.
+/// The token in the first line of a file. A new one is in force within a second.
 pub(crate) struct SharedToken {
     file: AdminToken,
-    /// What was last shown and admitted, and when the file said so: a decision need not read a file.
+    /// The last token that was admitted, and when it was compared with the file: so most decisions
+    /// need not read the file.
     admitted: ArcSwapOption<AdmittedToken>,
 }
 
@@ -24,9 +25,9 @@ struct AdmittedToken {
 }
 
 impl SharedToken {
-    /// Where gateways show it when `Authorization` belongs to the client.
+    /// The header for gateways, which pass on the `Authorization` of their clients.
     pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-sluicegate-token");
-    /// How long what the file said holds.
+    /// The time for which a comparison with the file holds.
     const FRESH: Duration = Duration::from_secs(1);
 
     /// Reads the file to see that it can be used.
@@ -37,7 +38,8 @@ impl SharedToken {
         })
     }
 
-    /// Whether this is the token. How long that takes says nothing about how much of it is right.
+    /// Returns true when this is the token. The comparison takes constant time, so that it does not
+    /// tell how much of a guess is right.
     pub(crate) fn admits(&self, shown: &[u8]) -> bool {
         let hash: [u8; 32] = Sha256::digest(shown).into();
         let is_same = |known: &AdmittedToken| {
@@ -59,12 +61,12 @@ impl SharedToken {
         is_admitted
     }
 
-    /// What a request shows in a header of our own.
+    /// The token in [`Self::HEADER`], if that header occurs once.
     pub(crate) fn in_own_header(headers: &HeaderMap) -> Option<&[u8]> {
         only(headers, &Self::HEADER).map(<[u8]>::trim_ascii)
     }
 
-    /// The same, or as `Authorization: Bearer`.
+    /// The token in [`Self::HEADER`], or else in `Authorization: Bearer`.
     pub(crate) fn in_either_header(headers: &HeaderMap) -> Option<&[u8]> {
         Self::in_own_header(headers).or_else(|| {
             let (scheme, token) =

@@ -1,4 +1,8 @@
 //! Bodies of responses on their way to clients.
+//!
+//! Every response of the proxy has a [`ProxyBody`], wherever its bytes come from. It holds the
+//! request's guard, so that metrics and access log are written when the last byte was taken or the
+//! client went away.
 
 use std::error::Error;
 use std::fmt;
@@ -30,7 +34,7 @@ impl fmt::Display for ProxyBodyError {
 
 impl Error for ProxyBodyError {}
 
-/// The body of a response. The request ends when it is dropped.
+/// The body of a response. Dropping it ends the request, because that drops its guard.
 pub(crate) struct ProxyBody {
     source: BodySource,
     guard: RequestGuard,

@@ -1,4 +1,11 @@
-//! From a request that may go on to a server's answer.
+//! Sends an admitted request to a server and waits for the head of its response.
+//!
+//! The servers of the route are tried in turn, healthy ones first. For each of them the cheapest
+//! connection is taken: an open one of HTTP/2, else an idle one of HTTP/1, else a new one. The
+//! invariant is that a request is sent at most once, with one exception: an idle connection may be
+//! closed by the server at the moment it is reused. Then an idempotent request without a body is
+//! sent again over a new connection, and any other fails, because nobody knows how much of it was
+//! carried out. A connection that cannot be made has carried nothing, so the next server is tried.
 
 use std::fmt;
 use std::io;
@@ -29,7 +36,7 @@ use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
 use super::upstream::{ServerGroup, UpstreamServer};
 
-/// What a request takes along on its way.
+/// The facts that every step of forwarding one request needs.
 pub(super) struct ForwardContext<'a> {
     pub(super) caller: &'a Arc<ClientConnection>,
     pub(super) snapshot: &'a Arc<ProxySnapshot>,
@@ -40,21 +47,21 @@ pub(super) struct ForwardContext<'a> {
 }
 
 impl ForwardContext<'_> {
-    /// From the end of the request's header to the beginning of its answer.
+    /// The longest time from the end of the request's header to the beginning of its response.
     pub(super) fn request_timeout(&self) -> Duration {
         self.routing
-            .and_then(|told| told.request_timeout)
+            .and_then(|limits| limits.request_timeout)
             .map_or_else(|| self.snapshot.request_timeout(), Into::into)
     }
 }
 
-/// A server's answer, and which server.
+/// A server's response, and the server that sent it.
 pub(super) struct ForwardedResponse {
     pub(super) answer: HttpResponse<BodySource>,
     pub(super) server: Arc<UpstreamServer>,
 }
 
-/// Why there is no answer of a server.
+/// The reason why there is no response of a server.
 #[derive(Debug)]
 pub(super) enum ForwardFailure {
     /// No route covers the request.
@@ -123,7 +130,8 @@ impl From<hyper::Error> for ForwardFailure {
 }
 
 impl ForwardFailure {
-    /// As it is counted.
+    /// The label under which the server's failure is counted; `None` when it is
+    /// not the server's, or was counted already.
     fn reason(&self) -> Option<UpstreamFailure> {
         match self {
             Self::Broken { reason, .. } => Some(*reason),
@@ -153,7 +161,7 @@ impl ForwardFailure {
         }
     }
 
-    /// Says no more than the caller needs to know.
+    /// The response to the client. It tells nothing about the servers; the log does.
     pub(super) fn answer(&self) -> HttpResponse<Bytes> {
         let status = self.status();
         HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
@@ -184,8 +192,8 @@ impl fmt::Display for ForwardFailure {
 
 /// Sends a request to one of its servers.
 ///
-/// Futures that are seldom needed lie in boxes: the future of a request is memory that each
-/// connection touches.
+/// Futures that are seldom needed are boxed, because every connection keeps the memory of the
+/// request's future.
 pub(super) async fn forward(
     forwarding: &ForwardContext<'_>,
     parts: &mut Parts,
@@ -218,7 +226,7 @@ pub(super) async fn forward(
             let longest = Some(forwarding.request_timeout());
             let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
             match exchange.response(longest).await {
-                // The connection was idle, and the server may have closed it at the same moment.
+                // The server closed the idle connection at the same moment: dial a new one.
                 Err(ExchangeError::NoResponse(_)) => {}
                 answered => {
                     return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
@@ -245,7 +253,8 @@ pub(super) async fn forward(
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
 }
 
-/// A gRPC call may be quiet for as long as it is used; over HTTP/1 there are none.
+/// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
+/// there are no such calls.
 fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     if caller.is_http2 && grpc::is_call(&parts.headers) {
         UploadPace::Messages
@@ -254,7 +263,7 @@ fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     }
 }
 
-/// Servers that a request may go to.
+/// The servers that a request may go to.
 enum CandidateServers<'a> {
     /// The one that the limits service names.
     Named(Arc<UpstreamServer>),
@@ -335,7 +344,7 @@ async fn send(
     answer(forwarding, server, answered)
 }
 
-/// The request as the server gets it, ready to be sent.
+/// Writes the request as the server gets it into the exchange; nothing is sent yet.
 fn request(
     exchange: Exchange,
     forwarding: &ForwardContext<'_>,
@@ -347,7 +356,7 @@ fn request(
     })
 }
 
-/// Makes what came of an exchange into the client's answer.
+/// Makes the result of an exchange into the client's response, and records how the server did.
 fn answer(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
@@ -371,7 +380,7 @@ fn answer(
         })
     });
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
-        // Nobody asked for it.
+        // The server switched protocols although the client did not ask for it.
         return Err(ForwardFailure::Unreachable(
             io::ErrorKind::InvalidData.into(),
         ));
@@ -379,7 +388,8 @@ fn answer(
     Ok(answer.map(|switched| BodySource::Switched(switched.map(Box::new))))
 }
 
-/// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
+/// Waits for the head of a response. The server's time starts when the client has sent its body:
+/// until then the client's pace is checked instead.
 pub(super) async fn in_time<T>(
     forwarding: &ForwardContext<'_>,
     upload: Option<Arc<UploadProgress>>,
@@ -418,7 +428,7 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// Why a connection could not be made, as it is counted.
+/// The label under which a failed connection attempt is counted.
 fn reason_of(error: &io::Error) -> UpstreamFailure {
     match error.kind() {
         io::ErrorKind::TimedOut => UpstreamFailure::ConnectTimeout,
@@ -427,7 +437,7 @@ fn reason_of(error: &io::Error) -> UpstreamFailure {
     }
 }
 
-/// What the server has to answer for.
+/// Records a failure that is the server's: in its health and in the metrics.
 pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, metrics: &Metrics) {
     if let Some(reason) = failure.reason() {
         server.failed();
@@ -435,7 +445,8 @@ pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, 
     }
 }
 
-/// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
+/// Takes the request out of `parts` and makes it one of HTTP/2, with scheme and authority in its
+/// target: they are sent as pseudo-headers.
 pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &UpstreamServer) -> Parts {
     let mut parts = std::mem::replace(parts, Request::new(()).into_parts().0);
     rewrite::to_upstream(&mut parts, hop);

@@ -1,4 +1,5 @@
-//! Our own answers in the words of gRPC: its clients read nothing else.
+//! Refusals and errors of the proxy as gRPC responses: clients of gRPC do not read the status of
+//! HTTP.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -8,7 +9,7 @@ use sluicegate_net::HttpResponse;
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// Whether these are the headers of a call.
+/// Returns true when these are the headers of a gRPC call.
 pub(super) fn is_call(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(CONTENT_TYPE) else {
         return false;
@@ -25,7 +26,8 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
         )
 }
 
-/// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
+/// Makes a response one of gRPC: HTTP 200 without a body, with `grpc-status` in the header instead
+/// of the trailers. A response that has a `grpc-status` already stays as it is.
 pub(super) fn to_grpc(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
     if answer.lines.has_own_line(&STATUS) {
         return answer;

@@ -1,4 +1,4 @@
-//! Requests to servers that speak HTTP/2.
+//! Sends requests to servers that speak HTTP/2; `forward.rs` chooses the server and the connection.
 
 use http::request::Parts;
 use http::{Method, Request};

@@ -1,4 +1,7 @@
-//! What is done when a request is over, however it ended: the metrics, the access log and its span are told.
+//! The guard of a request: when it is dropped, metrics, access log and span are written.
+//!
+//! It is made when the header is complete and moves into the body of the response. So each request
+//! is recorded exactly once, also when the client goes away or a future is cancelled.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
 use super::service::ClientConnection;
 
-/// Lives as long as a request; its end is the request's.
+/// Lives as long as its request, and records it when dropped.
 pub(super) struct RequestGuard {
     caller: Arc<ClientConnection>,
     started: Instant,
@@ -21,17 +24,17 @@ pub(super) struct RequestGuard {
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) bytes_out: u64,
-    /// For the access log and the span, if there is one of them.
+    /// Present when the request is logged or traced.
     pub(super) access_record: Option<Box<AccessRecord>>,
     pub(super) is_logged: bool,
     pub(super) span: Option<Box<TraceSpan>>,
 }
 
-/// What the access log says about a request.
+/// The facts about a request for its line of the access log and its span.
 pub(super) struct AccessRecord {
     pub(super) method: Method,
     pub(super) path: String,
-    /// What admission has found out.
+    /// The caller, the limit and the principal, as far as admission came to know them.
     pub(super) admission: AdmissionRecord,
     pub(super) upstream: Option<HeaderValue>,
 }
@@ -64,7 +67,8 @@ impl AccessRecord {
 }
 
 impl RequestGuard {
-    /// Of a request whose header is complete.
+    /// Starts the clock of a request whose header is complete. The outcome is a refusal and the
+    /// status 0 until somebody sets them: a cancelled request is recorded so.
     pub(super) fn new(caller: &Arc<ClientConnection>, request_id: RequestId) -> Self {
         Self {
             caller: Arc::clone(caller),
@@ -81,7 +85,7 @@ impl RequestGuard {
 }
 
 impl RequestGuard {
-    /// What a span says about the request.
+    /// The attributes of the request's span.
     fn summary<'a>(&'a self, record: &'a AccessRecord) -> RequestSummary<'a> {
         RequestSummary {
             method: record.method.as_str(),

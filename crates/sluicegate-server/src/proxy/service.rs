@@ -1,4 +1,7 @@
-//! One request: admitted, then forwarded, or refused.
+//! The handler of the proxy: one request is admitted and forwarded, or refused.
+//!
+//! `validate` comes first, because a request with ambiguous framing must close its connection; then
+//! admission; only then is a server touched.
 
 use std::sync::Arc;
 
@@ -27,7 +30,7 @@ use super::request_guard::{AccessRecord, RequestGuard};
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
 
-/// One client's connection, as its requests see it.
+/// The connection of a client, shared by its requests.
 pub(super) type ClientConnection = Connection<ProxyState>;
 
 impl Handler for ProxyState {
@@ -43,7 +46,7 @@ impl Handler for ProxyState {
     }
 }
 
-/// Answers a request, whatever it is; `end` is where its body ends.
+/// Answers any request, valid or not; `end` tells where its body ends.
 async fn answer(
     caller: &Arc<ClientConnection>,
     mut parts: Parts,
@@ -77,14 +80,15 @@ async fn answer(
     answer.map(|source| ProxyBody::new(source, guard))
 }
 
-/// A request that may not go on.
+/// A request that is not forwarded.
 struct RefusedRequest {
     outcome: RequestOutcome,
-    /// It closes the connection where the request's end is in doubt, so that nothing after it is read.
+    /// The response. It closes the connection where the end of the request is in doubt, so that no
+    /// part of it is read as the next request.
     answer: HttpResponse<Bytes>,
 }
 
-/// Everything before a server is touched: framing, then admission.
+/// Checks the framing, then asks admission; no server is touched yet.
 async fn admit_request(
     caller: &ClientConnection,
     snapshot: &ProxySnapshot,
@@ -151,7 +155,8 @@ fn malformed(refusal: &InvalidRequest) -> RefusedRequest {
     }
 }
 
-/// Answers without a server. What is left of a small body is read, so that the connection can go on; a large one ends it.
+/// Answers without a server. The rest of a small body is drained so that the connection can be
+/// reused; a large one closes it.
 async fn refuse(
     headers: &HeaderMap,
     body: ClientBody,
@@ -244,7 +249,7 @@ impl ResponseFields for LimitFields<'_> {
     }
 }
 
-/// Whether a request has no body at all, so that it can be sent twice.
+/// Returns true when a request has no body at all, so that it can be sent twice.
 pub(super) fn is_bodiless(parts: &Parts, body: &ClientBody) -> bool {
     body.is_end_stream()
         && parts

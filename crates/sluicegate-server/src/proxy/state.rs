@@ -1,4 +1,5 @@
-//! The proxy's part of the configuration in force, and what outlives it: servers and their health.
+//! The proxy's part of the configuration in force, and the state that outlives it: servers and
+//! their health.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! The servers behind the proxy: which of them a request goes to, and how well they are.
+//! The servers behind the proxy, their health, and the routes that lead to them.
+//!
+//! Servers outlive the configuration: a reload that names the same server gets the same one, with
+//! its idle connections and its health.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +22,8 @@ use crate::file_hash;
 
 /// A server that requests are forwarded to.
 pub(crate) struct UpstreamServer {
-    /// Which pool its connections are kept in, if they are; the same as long as it is configured in the same way.
+    /// The pool of its idle connections; `None` when none are kept. It stays the same as long as
+    /// the server is configured in the same way.
     pub(super) id: Option<usize>,
     pub(super) host: String,
     pub(super) port: u16,
@@ -27,16 +31,17 @@ pub(crate) struct UpstreamServer {
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
     /// `host:port`, for logs and for requests that say no host.
     pub(super) authority: HeaderValue,
-    /// Which addresses may be dialled; `None` is all, because an operator named the server.
+    /// The addresses that may be dialled; `None` allows all, because an operator named the server.
     pub(super) policy: Option<BackendPolicy>,
     health: ServerHealth,
 }
 
-/// Left alone for a while after failures in a row.
+/// Failures in a row. After [`UpstreamServer::FAILURES`] of them, other servers are preferred for a
+/// while. Relaxed order suffices: a request that reads an old value tries a server in vain.
 #[derive(Default)]
 struct ServerHealth {
     failures: AtomicU32,
-    /// Milliseconds since the start of the process.
+    /// The end of the pause, in milliseconds of this process; 0 when there is none.
     away_until: AtomicU64,
 }
 
@@ -110,17 +115,17 @@ pub(crate) struct ServerRegistry {
     next_id: AtomicUsize,
 }
 
-/// What makes a server the same as another.
+/// The key under which a server is found again after a reload.
 #[derive(PartialEq, Eq, Hash)]
 enum ServerIdentity {
-    /// As it is configured, and what the file of its authorities holds: with other ones it is another server.
+    /// Its configuration, and the hash of its CA file: with other authorities it is another server.
     Configured(Upstream, Option<[u8; 32]>),
-    /// As the limits service names it, and what of that is allowed.
+    /// The URL that the limits service names, and the policy for such URLs.
     Backend(Backend, BackendPolicy),
 }
 
 impl ServerRegistry {
-    /// The server for a configured one; `echo` is where the built-in one listens.
+    /// Finds or makes a configured server; `echo` is the port of the built-in one.
     fn server(
         &self,
         upstream: &Upstream,
@@ -164,7 +169,8 @@ impl ServerRegistry {
         Ok(server)
     }
 
-    /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
+    /// Finds or makes the server that the limits service names. Beyond `BACKENDS_MAX` servers, the
+    /// later ones are not remembered and keep no connections.
     pub(crate) fn backend(
         &self,
         backend: &Backend,
@@ -191,18 +197,18 @@ impl ServerRegistry {
             BackendHttp::Http1 => UpstreamHttp::Http1,
             BackendHttp::Http2 => UpstreamHttp::Http2,
         };
-        // Outside the lock: this reads files.
+        // Not under the lock, because this reads files.
         let tls = if tls {
             Some(tls::connector(&host, http, None)?)
         } else {
             None
         };
         let mut known = self.known.lock().expect("no holder of this lock panics");
-        let told = known
+        let backends = known
             .keys()
             .filter(|key| matches!(key, ServerIdentity::Backend(..)))
             .count();
-        let id = if told < BACKENDS_MAX {
+        let id = if backends < BACKENDS_MAX {
             Some(self.next_id.fetch_add(1, Relaxed))
         } else {
             None
@@ -221,7 +227,7 @@ impl ServerRegistry {
         })
     }
 
-    /// RouteTable over servers; every mistake is named.
+    /// Makes the routes of a configuration; an error lists every mistake in them.
     pub(crate) fn routes(
         &self,
         routes: &[Route],
@@ -254,7 +260,7 @@ impl ServerRegistry {
     }
 }
 
-/// Where requests go, the most particular first.
+/// The routes, the most particular first: the first that covers a request is taken.
 pub(crate) struct RouteTable(Vec<RouteEntry>);
 
 struct RouteEntry {
@@ -263,7 +269,7 @@ struct RouteEntry {
     group: Arc<ServerGroup>,
 }
 
-/// Servers that are as good as each other.
+/// The servers of one route, any of which can answer.
 pub(crate) struct ServerGroup {
     servers: Vec<Arc<UpstreamServer>>,
     next: AtomicUsize,
@@ -293,7 +299,7 @@ impl RouteEntry {
 }
 
 impl ServerGroup {
-    /// The servers in the order in which a request should try them: turn by turn, those that are well first.
+    /// The servers in the order in which a request tries them: round robin, healthy ones first.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let count = self.servers.len();
         let first = if count > 1 {

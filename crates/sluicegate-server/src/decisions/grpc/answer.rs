@@ -1,4 +1,4 @@
-//! What a gateway is told.
+//! The response to a gateway: a code for each descriptor and for all, headers and metadata.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
 };
 use super::units;
 
-/// The entries of a decision on what is taken and on what is given back, one per charge; empty where
-/// nothing was decided.
+/// The entries of a decision on what is taken and on what is given back, one per charge; empty
+/// where nothing was decided.
 pub(super) struct ChargeOutcomes<'a> {
     take: &'a [Option<LimitOutcome>],
     give: &'a [Option<LimitOutcome>],
@@ -46,7 +46,7 @@ impl<'a> ChargeOutcomes<'a> {
         }
     }
 
-    /// True when an enforced limit denied the charge. What is given back denies nothing.
+    /// True when an enforced limit denied the charge. A refund is never denied.
     fn is_denied_at(&self, charges: &DescriptorCharges<'_>, index: ChargeIndex) -> bool {
         let ChargeIndex::Take(at) = index else {
             return false;
@@ -58,7 +58,7 @@ impl<'a> ChargeOutcomes<'a> {
     }
 }
 
-/// The answer to a request of so many descriptors.
+/// The response to a request with this number of descriptors.
 pub(super) fn answer(
     descriptors: usize,
     charges: &DescriptorCharges<'_>,
@@ -78,7 +78,7 @@ pub(super) fn answer(
     }
 }
 
-/// The answer where no limit was asked: each descriptor is denied or not.
+/// The response where no limit was asked: each descriptor is denied or not.
 pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimitResponse {
     let status = |is_denied| DescriptorStatus {
         code: code(is_denied).into(),
@@ -95,7 +95,8 @@ pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimi
     }
 }
 
-/// What a log may want to know of a request that was refused, or decided without the store. Most are neither.
+/// Metadata for the gateway's log about a request that was denied, or decided without the store.
+/// Most are neither and have none.
 fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
     if !is_denied && !decision.is_degraded() {
         return None;
@@ -114,7 +115,8 @@ fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
     Some(Struct { fields })
 }
 
-/// What the limits of one descriptor say: the one that is nearest to its end speaks for all.
+/// The status of one descriptor, taken from its tightest limit: a denied one first, then the one
+/// with the longest wait, then the one with the least left.
 fn status(
     descriptor: usize,
     charges: &DescriptorCharges<'_>,
@@ -125,8 +127,8 @@ fn status(
         .iter()
         .filter(|(owner, _)| *owner == descriptor)
         .map(|(_, place)| *place);
-    let said = own.filter_map(|place| Some((place, outcomes.at(place)?)));
-    let tightest = said.min_by_key(|(place, charged)| {
+    let decided = own.filter_map(|place| Some((place, outcomes.at(place)?)));
+    let tightest = decided.min_by_key(|(place, charged)| {
         let wait = charged.outcome.retry_after().unwrap_or(Nanos::MAX);
         (
             !outcomes.is_denied_at(charges, *place),

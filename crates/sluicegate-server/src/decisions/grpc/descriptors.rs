@@ -1,4 +1,7 @@
-//! What a gateway asks: each descriptor becomes charges on the limits that speak of it.
+//! The descriptors of a request become charges on the limits that name exactly their entries.
+//!
+//! [`DescriptorParts`] holds the slices of the message from which keys are made, and
+//! [`DescriptorCharges`] borrows them: two types, because a charge borrows its key.
 
 use sluicegate::address;
 use sluicegate::{AdHoc, Charge, MissingKey, Policy, Subject};
@@ -9,25 +12,26 @@ use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
 use super::units;
 
-/// The descriptors of one request at most.
+/// The most descriptors of one request.
 const DESCRIPTORS_MAX: usize = 64;
-/// The entries of one descriptor at most.
+/// The most entries of one descriptor.
 const ENTRIES_MAX: usize = 32;
 
-/// The parts of a charges that charges point into.
+/// The parts of a request that charges point into.
 pub(super) struct DescriptorParts<'a> {
     domain: &'a str,
     descriptors: &'a [RateLimitDescriptor],
     cost: u64,
     entries: SmallVec<[DescriptorEntries<'a>; 2]>,
-    /// The key of each descriptor as a whole: its domain, then names and values.
+    /// The key of each descriptor that brings its own limit: its domain, then names and
+    /// values. Empty for the others.
     wholes: SmallVec<[SmallVec<[&'a [u8]; 8]>; 2]>,
 }
 
 type DescriptorEntries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
 impl<'a> DescriptorParts<'a> {
-    /// Looks at the message as such.
+    /// Checks the message against the bounds of the protocol, before any limit is looked for.
     pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
         if request.descriptors.len() > DESCRIPTORS_MAX {
             return Err(Status::invalid_argument(format!(
@@ -69,7 +73,7 @@ impl<'a> DescriptorParts<'a> {
         Ok(parts)
     }
 
-    /// What each descriptor says about its caller.
+    /// The caller that each descriptor describes.
     pub(super) fn subjects(&self) -> SmallVec<[Subject<'_>; 2]> {
         let address_in = |entries: &DescriptorEntries<'_>| {
             let (_, address) = entries.iter().find(|(name, _)| *name == "remote_address")?;
@@ -88,21 +92,21 @@ impl<'a> DescriptorParts<'a> {
     }
 }
 
-/// What is taken, what is given back, and which descriptor each belongs to.
+/// The charges to take, those to give back, and the descriptor that each belongs to.
 #[derive(Default)]
 pub(super) struct DescriptorCharges<'a> {
     pub(super) take: SmallVec<[Charge<'a>; 2]>,
     pub(super) give: SmallVec<[Charge<'a>; 2]>,
-    /// The descriptor, and the place of one of its charges.
+    /// The index of a descriptor, and that of one of its charges.
     pub(super) shares: SmallVec<[(usize, ChargeIndex); 2]>,
 }
 
-/// Why a message makes no charges.
+/// The reason why a message cannot be decided.
 #[derive(Debug)]
 pub(super) enum DescriptorError {
     /// It breaks a rule of the protocol.
     Invalid(Status),
-    /// A descriptor lacks what a limit is keyed by.
+    /// A descriptor lacks a part of a limit's key.
     Unidentified(MissingKey),
 }
 
@@ -139,7 +143,7 @@ impl<'a> DescriptorCharges<'a> {
             })?;
             let mut charge =
                 policy.charge_ad_hoc(AdHoc::Override, &parts.wholes[place], quota, cost);
-            // Where the configuration only watches, other numbers are watched as well.
+            // A limit of the gateway is only observed where all configured ones are.
             charge.enforced = own.is_empty() || own.iter().any(|charge| charge.enforced);
             charges.add(place, charge, descriptor.is_negative_hits);
         }

@@ -1,7 +1,8 @@
-//! Envoy's rate limit service, with health and reflection beside it.
+//! Envoy's rate limit service, with the services for health and reflection.
 //!
-//! A connection is served by the core that took it. The way of a decision: `descriptors.rs` finds the limits of each descriptor,
-//! the limiter takes all charges or none, `answer.rs` tells what came of it.
+//! A connection is served by the core that accepted it. A decision has three steps:
+//! `descriptors.rs` finds the limits of each descriptor, admission takes all charges or none,
+//! `answer.rs` writes the response.
 
 mod answer;
 mod descriptors;
@@ -52,7 +53,7 @@ use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitR
 use super::endpoint::{EndpointProtocol, EndpointTls};
 use super::{DecisionCall, DecisionsState, SharedToken};
 
-/// The question, as a path.
+/// The path of the method that gateways call.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 const METHOD: &str = "ShouldRateLimit";
@@ -60,15 +61,15 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/";
 const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
 
-/// The bytes of a question at most.
+/// The most bytes of a request message.
 const MESSAGE_MAX: usize = 64 * 1024;
-/// A connection on which nothing is asked for so long ends.
+/// The time after which a connection without a first request is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is beside the question: seldom asked, so a box more does not matter.
+/// A service that is seldom called, so that the cost of its box does not matter.
 type BoxedService = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
-/// SideServices beside the question.
+/// The services besides the rate limit service.
 struct SideServices {
     health: BoxedService,
     reflection: BoxedService,
@@ -76,7 +77,7 @@ struct SideServices {
 }
 
 impl SideServices {
-    /// Health says that all is well for as long as the process takes questions.
+    /// Health reports `SERVING` for as long as the process accepts requests.
     fn new() -> Result<Arc<Self>, String> {
         const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
         let words = |error: tonic_reflection::server::Error| format!("reflection: {error}");
@@ -86,7 +87,7 @@ impl SideServices {
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let reporter = HealthReporter::new();
-        // Nobody else holds it, so this is done when it is looked at.
+        // Nobody else holds the state, so the future is ready at its first poll.
         let set = reporter
             .set_service_status(SERVICE, ServingStatus::Serving)
             .now_or_never();
@@ -100,7 +101,7 @@ impl SideServices {
     }
 }
 
-/// The door.
+/// Envoy's rate limit service as a protocol of the decision service.
 pub(super) struct EnvoyProtocol(Arc<SideServices>);
 
 impl EnvoyProtocol {
@@ -122,7 +123,7 @@ impl EndpointProtocol for EnvoyProtocol {
     }
 }
 
-/// Serves one gateway until it goes, asks nothing, or the process ends.
+/// Serves one gateway until it goes, sends no request, or the process ends.
 async fn serve(
     services: Arc<SideServices>,
     state: Arc<DecisionsState>,
@@ -144,7 +145,7 @@ async fn serve(
     let mut is_young = true;
     loop {
         tokio::select! {
-            // Whatever goes wrong with one connection, its gateway sees it close.
+            // An error ends this connection only; its gateway sees it close.
             _ = connection.as_mut() => return,
             _ = ending.wait_for(|ending| *ending) => break,
             () = first.as_mut(), if is_young => {
@@ -185,7 +186,7 @@ async fn respond(
 ) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
-        // Whoever looks after processes has no token to show.
+        // Health checks of a process manager have no token to show.
         &services.health
     } else if let Some(token) = &state.token
         && !SharedToken::in_either_header(request.headers())
@@ -221,7 +222,7 @@ async fn respond(
     }
 }
 
-/// Reads the question and writes the answer.
+/// Decodes the request message, decides, and encodes the response.
 async fn should_rate_limit(
     state: &Arc<DecisionsState>,
     call: &DecisionCall,
@@ -242,15 +243,15 @@ async fn should_rate_limit(
         .await
 }
 
-/// Takes what all descriptors cost, or nothing; a request that passes is then given back what its
-/// other descriptors ask for.
+/// Takes the charges of all descriptors or none. If they pass, the refunds of descriptors with
+/// negative hits follow: nothing is given back for a request that is denied.
 async fn decide(
     state: &DecisionsState,
     call: &DecisionCall,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
     let (gate, snapshot) = (&state.gate, Arc::clone(&state.gate.snapshot()));
-    // A message that breaks a rule never comes to admission, which counts all others.
+    // An invalid message never comes to admission, which counts all others.
     let refused = |status: Status| {
         call.refuse(gate, DecisionAnswer::Refused);
         status
@@ -302,7 +303,7 @@ async fn decide(
     ))
 }
 
-/// The status of a refusal that is no answer in the words of the service.
+/// The gRPC status of a refusal that has no code in Envoy's protocol.
 fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Unavailable { error, .. } => Status::unavailable(error.to_string()),
@@ -314,7 +315,7 @@ fn status_of(refusal: &Refusal) -> Status {
     }
 }
 
-/// Gives back what descriptors with negative hits ask for.
+/// Refunds the charges of descriptors with negative hits.
 async fn refunded(
     gate: &Gate,
     snapshot: &Snapshot,

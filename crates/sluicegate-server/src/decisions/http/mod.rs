@@ -1,4 +1,7 @@
-//! Decisions over HTTP/1.1: JSON in and out, and what gateways ask of an external authority.
+//! Decisions over HTTP/1.1: the JSON API, and external authorization for gateways.
+//!
+//! The network engine reads requests; `routes.rs` answers them, `reply.rs` and `problem.rs` write
+//! JSON.
 
 mod problem;
 mod reply;
@@ -109,7 +112,7 @@ impl Handler for DecisionsState {
         }
         let reply = routes::answer(&connection.handler, connection.peer, &parts, &mut body).await;
         let mut response = HttpResponse::from(reply);
-        // A response may not need the body, but the next request comes after it.
+        // A body that was not needed is drained so that the connection can be reused.
         response.closes = !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
         response
     }

@@ -1,4 +1,4 @@
-//! What was wrong with a question, as RFC 9457 has it.
+//! Errors of the JSON API as problem details (RFC 9457).
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use sluicegate_gate::admission::Refusal;
 use super::HttpReply;
 use crate::json_request::{QuestionError, shortened};
 
-/// A question that has no answer.
+/// The reason why a request has no answer, as it is written to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::decisions) struct Problem {
     title: &'static str,
     #[serde(serialize_with = "as_number")]
     status: StatusCode,
     detail: Cow<'static, str>,
-    /// Where in the JSON, or which header.
+    /// The path within the JSON, or the name of a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// The limit that asked for more.
+    /// The limit whose counter the request does not identify.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
 }
@@ -46,7 +46,7 @@ impl Problem {
         }
     }
 
-    /// A mistake in a field of the question.
+    /// A mistake in a field of the request.
     pub(in crate::decisions) fn of_field(
         field: impl Into<String>,
         what: impl Into<Cow<'static, str>>,
@@ -57,7 +57,8 @@ impl Problem {
         }
     }
 
-    /// A question that does not say whose counter it is about.
+    /// A request that does not identify a counter: the limit is unknown, or a part of its key is
+    /// missing.
     pub(in crate::decisions) fn unidentified(missing: &MissingKey, is_by_name: bool) -> Self {
         let field = match (missing.reason, is_by_name) {
             (MissingReason::UnknownLimit, _) => "limit",

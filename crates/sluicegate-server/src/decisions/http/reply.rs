@@ -1,4 +1,4 @@
-//! Answers in JSON.
+//! The JSON of answers; errors are in `problem.rs`.
 
 use bytes::Bytes;
 use http::Response;
@@ -10,7 +10,8 @@ use sluicegate_core::{Decision, Nanos};
 use super::{HttpReply, Problem};
 use crate::decisions::CheckAnswer;
 
-/// The answer to a check. Waits are rounded up: whoever comes back then is not too early.
+/// The answer to a check. Waits are rounded up, so that a caller who waits so long is not too
+/// early.
 #[derive(Serialize)]
 pub(super) struct AnswerJson<'a> {
     allowed: bool,
@@ -76,13 +77,13 @@ pub(super) enum BatchEntryJson<'a> {
     Problem { problem: &'a Problem },
 }
 
-/// A counter was forgotten.
+/// The answer to a reset.
 #[derive(Serialize)]
 pub(super) struct ResetAnswerJson {
     pub(super) reset: bool,
 }
 
-/// 200: a denial is an answer too.
+/// Makes a response of status 200, also for a denial: the check itself succeeded.
 pub(super) fn json(value: &impl Serialize) -> HttpReply {
     with_type("application/json", json_bytes(value))
 }

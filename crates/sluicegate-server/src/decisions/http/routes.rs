@@ -1,4 +1,4 @@
-//! The paths and what they do.
+//! The paths of the HTTP endpoint and their handlers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::decisions::check::{self, CheckAnswer, CheckInput, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
 use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
 
-/// What is done at a path.
+/// The operation at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::decisions) enum Route {
     Check,
@@ -37,7 +37,8 @@ pub(in crate::decisions) enum Route {
     OpenApi,
 }
 
-/// Every path there is. Those of gateways take every method, and Envoy's goes on with the path it asks about.
+/// Every path. Those for gateways take every method, and Envoy's is followed by the path of the
+/// client's request.
 pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
     ("/v1/check", Route::Check),
     ("/v1/check/batch", Route::Batch),
@@ -54,7 +55,7 @@ pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
 ];
 
 impl Route {
-    /// The path of ours that a path begins with, its route, and what comes after it.
+    /// The path in [`ROUTES`] that a path begins with, its route, and the rest of the path.
     fn find(path: &str) -> Option<(&'static str, Self, &str)> {
         ROUTES.into_iter().find_map(|(own, route)| {
             let rest = path.strip_prefix(own)?;
@@ -73,7 +74,7 @@ impl Route {
     }
 }
 
-/// Answers a request, whatever it is. The body is read as far as it is needed.
+/// Answers any request, valid or not. The body is read as far as it is needed.
 pub(super) async fn answer(
     state: &DecisionsState,
     peer: SocketAddr,
@@ -151,13 +152,14 @@ async fn answer_at(
     answered.unwrap_or_else(HttpReply::from)
 }
 
-/// Whether whoever asks may. Gateways pass `Authorization` on from their clients, so theirs is another header.
+/// Checks the token of a request. Gateways pass on the `Authorization` of their clients, so they
+/// show the token in another header.
 fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(token) = &state.token else {
         return Ok(());
     };
     if matches!(route, Route::Authorize(_)) {
-        // Not 401: the client would take it for a question about its own credentials.
+        // Not 401: the gateway would pass it on, and its client would answer the challenge.
         let is_shown = SharedToken::in_own_header(headers).is_some_and(|shown| token.admits(shown));
         let why = "the gateway must show the token in X-Sluicegate-Token";
         return if is_shown {
@@ -175,9 +177,9 @@ fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result
     }
 }
 
-/// The body of a request that asks in JSON.
+/// Reads the body of a request to the JSON API.
 async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, Problem> {
-    // Only browsers say it, for a page that has no business here.
+    // Only browsers send it, and a page in a browser has no business here.
     if headers.contains_key(header::ORIGIN) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
@@ -259,7 +261,7 @@ async fn answer_json(
     }
 }
 
-/// One caller of the JSON API.
+/// One call of the JSON API, with the configuration it is answered by.
 #[derive(Clone, Copy)]
 struct JsonCall<'a> {
     state: &'a DecisionsState,
@@ -268,7 +270,7 @@ struct JsonCall<'a> {
 }
 
 impl JsonCall<'_> {
-    /// Counts a question that cannot be understood.
+    /// Counts a request whose JSON is invalid.
     fn refuse(self, mistake: QuestionError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
         mistake.into()
@@ -327,7 +329,7 @@ impl JsonCall<'_> {
         Ok(reply::json(&ResetAnswerJson { reset: true }))
     }
 
-    /// Counts a counter that was neither refunded nor reset, and says why.
+    /// Counts a refund or reset that failed, and makes its reason the response.
     fn not_done(self, error: &CounterError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
         match error {

@@ -1,11 +1,12 @@
-//! What a client asks for: commands by name, with arguments that make sense.
+//! The commands by name, and the arguments of those about counters.
 
 use sluicegate::{AdHoc, Charge, KeyPart, List, Nanos, Policy, Quota};
 
 use super::parse::integer;
 use super::reply::RespReply;
 
-/// The commands, with the number of arguments that each has, its name among them; a negative one means at least so many.
+/// The commands with their number of arguments, which includes the name; a negative number is a
+/// minimum. `COMMAND` reports them in this form.
 pub(super) const COMMANDS: [(&str, i64); 13] = [
     ("cl.throttle", -5),
     ("sg.check", -2),
@@ -22,7 +23,7 @@ pub(super) const COMMANDS: [(&str, i64); 13] = [
     ("quit", -1),
 ];
 
-/// A command of which the name is known.
+/// The name of a command, in the order of [`COMMANDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandName {
     Throttle,
@@ -41,7 +42,7 @@ pub(super) enum CommandName {
 }
 
 impl CommandName {
-    /// In any case.
+    /// Finds a name, in upper or lower case.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         use CommandName::{
             Auth, Check, Client, Command, Echo, Hello, Peek, Ping, Quit, Refund, Reset, Select,
@@ -57,12 +58,12 @@ impl CommandName {
         Some(NAMES[place])
     }
 
-    /// Whether a client may ask for it before it has shown the token.
+    /// Returns true when a client may send the command before it has shown the token.
     pub(super) fn needs_no_token(self) -> bool {
         matches!(self, Self::Auth | Self::Hello | Self::Ping | Self::Quit)
     }
 
-    /// Whether it asks about counters.
+    /// Returns true when the command is about counters.
     pub(super) fn is_of_counters(self) -> bool {
         matches!(
             self,
@@ -71,7 +72,7 @@ impl CommandName {
     }
 }
 
-/// Key and quota, both of which the client names.
+/// The arguments of `CL.THROTTLE`: the client names both key and quota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThrottleCommand<'a> {
     pub(super) key: &'a [u8],
@@ -100,7 +101,7 @@ impl<'a> ThrottleCommand<'a> {
             .checked_mul(Nanos::SECOND.get())
             .filter(|nanos| i64::try_from(*nanos).is_ok());
         let period = Nanos::new(period.ok_or_else(too_long)?);
-        // Units that are there at once, beside the one that the rate gives.
+        // redis-cell allows `max_burst` units beyond the first one.
         let quota = Quota::new(count, period, max_burst + 1)
             .map_err(|error| RespReply::wrong(error.to_string()))?;
         Ok(Self {
@@ -110,7 +111,7 @@ impl<'a> ThrottleCommand<'a> {
         })
     }
 
-    /// The counter to ask, and for how much.
+    /// The charge on the counter of this key.
     pub(super) fn charge<'p>(&self, policy: &'p Policy, parts: &'p [&'p [u8]]) -> Charge<'p> {
         policy.charge_ad_hoc(AdHoc::Throttle, parts, self.quota, self.quantity)
     }
@@ -125,20 +126,20 @@ pub(super) struct NamedCounter<'a> {
 }
 
 impl<'a> NamedCounter<'a> {
-    /// `limit part… [cost]`, or `COST cost` for those who like to read it; one part for each part of the limit's key, `global`
-    /// has none.
+    /// Reads `limit part… [cost]` or `limit part… COST cost`, with one argument for each part of
+    /// the limit's key; `global` has none.
     ///
-    /// How many parts there are is known from the limit, so that a part may be a number or the word COST.
+    /// The limit tells the number of parts, so that a part may be a number or the word COST.
     pub(super) fn with_cost(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, RespReply> {
         Self::of(policy, arguments, ", then perhaps a cost")
     }
 
-    /// `limit part…`, without a cost.
+    /// Reads `limit part…`, without a cost.
     pub(super) fn whole(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, RespReply> {
         Self::of(policy, arguments, "")
     }
 
-    /// `then` says what may follow the parts.
+    /// `then` names the arguments that may follow the parts, for the error; empty if none may.
     fn of(policy: &Policy, arguments: &[&'a [u8]], then: &str) -> Result<Self, RespReply> {
         let takes_cost = !then.is_empty();
         let [limit, rest @ ..] = arguments else {
@@ -197,7 +198,7 @@ impl<'a> NamedCounter<'a> {
     }
 }
 
-/// A whole number of at least `least`.
+/// Reads a whole number of at least `least`.
 pub(super) fn whole(name: &str, argument: &[u8], least: u64) -> Result<u64, RespReply> {
     let refused = || {
         let got = String::from_utf8_lossy(&argument[..argument.len().min(32)]).into_owned();
@@ -277,8 +278,8 @@ mod tests {
             ("user 1 99999999999999 1", "rate: 99999999999999"),
             ("user 9223372036854775807 1 1", "size: must be at most"),
         ] {
-            let told = throttle(line).unwrap_err();
-            assert!(told.starts_with(expected), "{line}: {told}");
+            let message = throttle(line).unwrap_err();
+            assert!(message.starts_with(expected), "{line}: {message}");
         }
     }
 
@@ -293,12 +294,14 @@ mod tests {
         ])
         .unwrap();
         let arguments: Vec<&[u8]> = arguments.iter().map(|word| word.as_bytes()).collect();
-        let told = |reply| match reply {
+        let message = |reply| match reply {
             RespReply::Error(_, words) => words,
             other => panic!("{other:?}"),
         };
-        let named = NamedCounter::with_cost(&policy, &arguments).map_err(told)?;
-        let key = named.charge(&policy, 1).map_err(told)?[0].key.to_string();
+        let named = NamedCounter::with_cost(&policy, &arguments).map_err(message)?;
+        let key = named.charge(&policy, 1).map_err(message)?[0]
+            .key
+            .to_string();
         Ok((key, named.cost()))
     }
 

@@ -1,4 +1,4 @@
-//! Commands about counters, ready to be decided.
+//! Commands about counters: read, carried out through admission, and answered.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) enum CounterCommand<'a> {
 }
 
 impl<'a> CounterCommand<'a> {
-    /// Reads a command, or says what is wrong with it.
+    /// Reads a command; an error is the reply that names the mistake.
     pub(super) fn of(
         snapshot: &Snapshot,
         name: CommandName,
@@ -92,8 +92,8 @@ async fn admit(
         .await
 }
 
-/// Counts a command about counters that cannot be done as it is written: it never comes to
-/// admission, which counts all others.
+/// Counts a command about counters with invalid arguments: it never comes to admission, which
+/// counts all others.
 pub(super) fn refused(state: &DecisionsState, mistake: RespReply) -> RespReply {
     DecisionCall::untraced(DecisionProtocol::Resp).refuse(&state.gate, DecisionAnswer::Refused);
     mistake

@@ -1,7 +1,9 @@
-//! The protocol of Redis: `CL.THROTTLE` as clients of redis-cell send it, and the configured limits by name.
+//! The protocol of Redis: `CL.THROTTLE` as clients of redis-cell send it, and the configured limits
+//! by name.
 //!
-//! Everything that has come is answered at once: decisions of this process on the spot, those of a shared store side by side,
-//! and all answers in one write.
+//! `parse.rs` takes commands out of the input, `command.rs` and `counter_command.rs` give them
+//! meaning, `session.rs` answers those about the connection, `reply.rs` writes replies, and
+//! `connection.rs` drives them all.
 
 mod command;
 mod connection;
@@ -22,7 +24,7 @@ use super::DecisionsState;
 use super::endpoint::{EndpointProtocol, EndpointTls};
 use connection::RespConnection;
 
-/// The door.
+/// RESP as a protocol of the decision service.
 pub(super) struct RespProtocol;
 
 impl EndpointProtocol for RespProtocol {
@@ -32,9 +34,9 @@ impl EndpointProtocol for RespProtocol {
         &tls.resp
     }
 
-    /// Until the client goes, says something that is no command, or the process ends.
+    /// Serves a client until it goes, sends something that is no command, or the process ends.
     async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, _peer: SocketAddr) {
-        // Whatever goes wrong with one connection, its client sees it close.
+        // An error ends this connection only; its client sees it close.
         let _ = RespConnection::new(state, StallTimeout::new(transport))
             .run()
             .await;

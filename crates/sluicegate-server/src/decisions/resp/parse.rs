@@ -1,4 +1,7 @@
-//! Commands as clients of Redis write them, taken out of what has been read so far.
+//! Takes commands out of the bytes that were read so far, as arrays or as inline commands.
+//!
+//! Every length is bounded before it is used: an unfinished command cannot grow beyond
+//! [`COMMAND_MAX`].
 
 use std::error::Error;
 use std::fmt;
@@ -10,41 +13,43 @@ use smallvec::SmallVec;
 pub(super) const ARGUMENTS_MAX: usize = 1_024;
 /// The most bytes of one command, as it is written.
 pub(super) const COMMAND_MAX: usize = 64 * 1024;
-/// The most bytes of a command that is one line of words.
+/// The most bytes of an inline command.
 pub(super) const INLINE_MAX: usize = 512;
 
 /// The arguments of a command, the first of which is its name.
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 6]>;
 
-/// Reads one command after the other. It remembers how far it came, so that a command in many pieces is read once.
+/// Reads one command after the other. It remembers how far it came, so that a command which arrives
+/// in many pieces is scanned once and not once for each piece.
 #[derive(Debug, Default)]
 pub(super) struct CommandParser {
-    /// How much of the command was understood.
+    /// The number of bytes of the command that were parsed.
     at: usize,
     /// Arguments that are still to come; `None` before the command says how many it has.
     wanted: Option<usize>,
-    /// Where the arguments are that were understood.
+    /// The byte ranges of the arguments that were parsed.
     found: SmallVec<[Range<usize>; 6]>,
 }
 
-/// What is at the beginning of the bytes.
+/// The command at the beginning of the input, or its beginning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedInput<'a> {
-    /// A command of so many bytes.
+    /// A whole command.
     Command {
         /// Its arguments; none for an empty line.
         arguments: Arguments<'a>,
         /// The bytes it takes up.
         used: usize,
-        /// Whether it is a line of words.
+        /// True for an inline command.
         is_inline: bool,
     },
-    /// The beginning of one.
+    /// The beginning of a command, or nothing.
     Unfinished,
 }
 
 impl CommandParser {
-    /// Looks for a whole command. After `Unfinished`, the next call must be with the same bytes and more.
+    /// Looks for a whole command. After `Unfinished`, the next call must be with the same bytes and
+    /// more.
     pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         match bytes.first() {
             None => Ok(ParsedInput::Unfinished),
@@ -53,7 +58,8 @@ impl CommandParser {
         }
     }
 
-    /// `*2`, then for each argument its length and its bytes: `$4`, `ECHO`, each with CR LF behind it.
+    /// `*2`, then for each argument its length and its bytes: `$4`, `ECHO`, each with CR LF behind
+    /// it.
     fn array<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         let mut wanted = match self.wanted {
             Some(wanted) => wanted,
@@ -105,7 +111,7 @@ impl CommandParser {
     }
 }
 
-/// A line of words with blanks between them.
+/// Reads an inline command: one line of words with blanks between them.
 fn inline(bytes: &[u8]) -> Result<ParsedInput<'_>, ParseError> {
     let line_end = bytes
         .iter()
@@ -122,7 +128,7 @@ fn inline(bytes: &[u8]) -> Result<ParsedInput<'_>, ParseError> {
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let arguments: Arguments<'_> = words.collect();
-    // A word in quotes may hold blanks: whoever needs that sends an array.
+    // A quoted word may hold blanks; a client that needs this sends an array.
     if arguments
         .iter()
         .any(|word| word.contains(&b'"') || word.contains(&b'\''))
@@ -136,9 +142,9 @@ fn inline(bytes: &[u8]) -> Result<ParsedInput<'_>, ParseError> {
     })
 }
 
-/// A number and the place behind its line; `None` while the line is not there yet.
+/// Reads a number and the offset after its line; `None` while the line is incomplete.
 fn number(bytes: &[u8], start: usize) -> Result<Option<(i64, usize)>, ParseError> {
-    /// As many as 64 bits need, and a sign.
+    /// The digits of 64 bits, and a sign.
     const DIGITS_MAX: usize = 20;
     let rest = bytes.get(start..).unwrap_or_default();
     let Some(length) = rest
@@ -169,7 +175,8 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Bytes that are no command. Where the next one begins is in doubt, so the connection ends.
+/// The reason why bytes are no command. The beginning of the next one is in doubt, so the
+/// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     TooManyArguments,
@@ -327,7 +334,7 @@ mod tests {
         );
     }
 
-    fn said() -> impl Strategy<Value = Vec<u8>> {
+    fn client_bytes() -> impl Strategy<Value = Vec<u8>> {
         let argument = proptest::collection::vec(any::<u8>(), 0..12);
         let command =
             proptest::collection::vec(argument, 0..5).prop_map(|arguments| array(&arguments));
@@ -342,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_it_means_the_same(bytes in said(), at in proptest::collection::vec(any::<usize>(), 0..4)) {
+        fn however_it_is_cut_it_means_the_same(bytes in client_bytes(), at in proptest::collection::vec(any::<usize>(), 0..4)) {
             let whole = read(&bytes);
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             prop_assert_eq!(&read_in_pieces(&single), &whole);

@@ -1,15 +1,15 @@
-//! Answers as clients of Redis read them.
+//! Replies in RESP2 and RESP3, and the five numbers of redis-cell that tell a decision.
 
 use sluicegate::{Decision, Nanos, StoreError};
 use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
-/// Which protocol a client asked for.
+/// The version of the protocol that a client chose with `HELLO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RespVersion {
-    /// What a client speaks that says nothing about it.
+    /// The version of a client that sent no `HELLO`.
     #[default]
     Resp2,
-    /// With maps, and a null of its own.
+    /// Has maps, and a null of its own.
     Resp3,
 }
 
@@ -22,7 +22,7 @@ impl RespVersion {
     }
 }
 
-/// Something to say to a client.
+/// A reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RespReply {
     /// A word, such as `OK`.
@@ -31,30 +31,30 @@ pub(super) enum RespReply {
     Bytes(Vec<u8>),
     /// A number.
     Number(i64),
-    /// What a limit says.
+    /// The decision on a counter.
     Counter(CounterReply),
-    /// Several things in a row.
+    /// Several replies in a row.
     List(Vec<RespReply>),
-    /// Names and what they stand for.
+    /// Names and values; RESP2 writes them as a list.
     Map(Vec<(&'static str, RespReply)>),
     /// Nothing.
     Null,
-    /// A refusal: one word in capitals, and a sentence.
+    /// An error: a code in capitals, and a sentence.
     Error(&'static str, String),
 }
 
 impl RespReply {
-    /// A command that cannot be done as it is written.
+    /// The error for a command with invalid arguments.
     pub(super) fn wrong(what: impl Into<String>) -> Self {
         Self::Error("ERR", what.into())
     }
 
-    /// The store is away, and nobody may pass.
+    /// The error for a store that is away, where the failure policy lets nothing pass.
     pub(super) fn unavailable(error: &StoreError) -> Self {
         Self::Error("UNAVAILABLE", error.to_string())
     }
 
-    /// Writes it behind what is there.
+    /// Appends the reply to `out`.
     pub(super) fn write(&self, protocol: RespVersion, out: &mut Vec<u8>) {
         match self {
             Self::Word(word) => {
@@ -87,7 +87,7 @@ impl RespReply {
                 out.push(b'-');
                 out.extend_from_slice(kind.as_bytes());
                 out.push(b' ');
-                // What a caller wrote may be part of the sentence, and must not end its line.
+                // The sentence may quote the client, whose bytes must not end the line.
                 out.extend(
                     words
                         .bytes()
@@ -99,22 +99,22 @@ impl RespReply {
     }
 }
 
-/// What a limit says: five numbers, of which -1 means that there is none.
+/// The decision on a counter as five numbers, where -1 means that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CounterReply {
     pub(super) is_denied: bool,
     /// The most that can be spent at once.
     pub(super) limit: i64,
-    /// What is left of it.
+    /// The units left of it.
     pub(super) remaining: i64,
-    /// Seconds until the same passes, rounded up; -1 when it passed, and when it never will.
+    /// Seconds until the same charge passes, rounded up; -1 when it passed, and when it never will.
     pub(super) retry_after: i64,
-    /// Seconds until everything is there again, rounded up.
+    /// Seconds until the counter is full again, rounded up.
     pub(super) reset_after: i64,
 }
 
 impl CounterReply {
-    /// Nothing is limited, or nobody knows: it passes.
+    /// The numbers for a charge that passes because nothing limits it or the store is away.
     pub(super) fn pass(limit: i64) -> Self {
         Self {
             is_denied: false,
@@ -125,7 +125,7 @@ impl CounterReply {
         }
     }
 
-    /// The first outcome of a decision; `limit` is told when there is none.
+    /// The numbers of a decision's first outcome; `limit` is written when there is none.
     pub(super) fn of(decision: &Decision, is_denied: bool, limit: i64) -> Self {
         let Some((_, charged)) = decision.outcomes().next() else {
             return Self::pass(limit);
@@ -156,7 +156,7 @@ impl CounterReply {
 }
 
 impl RespReply {
-    /// The reply to a check of one counter; `limit` is told when nobody could say more.
+    /// The reply to a check of one counter; `limit` is written when no decision was made.
     pub(super) fn to_check(admission: Admission, limit: i64) -> Self {
         match admission {
             Admission::Admitted(Admitted {
@@ -186,7 +186,7 @@ impl RespReply {
         match refusal {
             Refusal::Unavailable { error, .. } => Self::unavailable(error),
             Refusal::Unidentified(missing) => Self::wrong(missing.to_string()),
-            // Of a counter, neither lists nor credentials nor a path are asked about.
+            // A counter has no address, credentials or path, so these do not occur.
             Refusal::Limited(_)
             | Refusal::Banned
             | Refusal::Unauthorized(_)

@@ -1,4 +1,5 @@
-//! What a client says about itself, and what it is told about us.
+//! The session of a client: its name, its token and its protocol version, and the commands that are
+//! about the connection and not about counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,12 +7,12 @@ use super::command::{COMMANDS, CommandName, whole};
 use super::reply::{RespReply, RespVersion, number};
 use crate::decisions::SharedToken;
 
-/// One client.
+/// The state of one client's session.
 pub(super) struct ClientSession {
     id: u64,
     name: Vec<u8>,
     pub(super) protocol: RespVersion,
-    /// Whether it has shown the token, or need not.
+    /// True when the client has shown the token, or none is required.
     is_known: bool,
 }
 
@@ -31,14 +32,14 @@ impl ClientSession {
         self.is_known
     }
 
-    /// The refusal of a command that a stranger may not ask for.
+    /// The error for a command that requires the token, when it was not shown.
     pub(super) fn refusal(&self, name: CommandName) -> Option<RespReply> {
         let is_refused = !self.is_known && !name.needs_no_token();
         is_refused
             .then(|| RespReply::Error("NOAUTH", "show the token first: AUTH token".to_owned()))
     }
 
-    /// The answer to a command that is not about counters.
+    /// The reply to a command that is not about counters.
     pub(super) fn answer(
         &mut self,
         name: CommandName,
@@ -64,7 +65,7 @@ impl ClientSession {
         }
     }
 
-    /// `[version [AUTH user token] [SETNAME name]]`. All of it holds, or none.
+    /// Answers `HELLO [version [AUTH user token] [SETNAME name]]`. All of it takes effect, or none.
     fn hello(&mut self, arguments: &[&[u8]], token: Option<&SharedToken>) -> RespReply {
         let mut protocol = self.protocol;
         let mut rest = arguments;
@@ -152,7 +153,7 @@ impl ClientSession {
             (b"GETNAME", []) if self.name.is_empty() => RespReply::Null,
             (b"GETNAME", []) => RespReply::Bytes(self.name.clone()),
             (b"ID", []) => RespReply::Number(number(self.id)),
-            // What these change does not exist here.
+            // Accepted without effect: the things that they change do not exist here.
             (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => RespReply::Word("OK"),
             _ => RespReply::wrong(
                 "CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH",
@@ -161,7 +162,7 @@ impl ClientSession {
     }
 }
 
-/// What there is to ask for.
+/// Answers `COMMAND`: the list of commands.
 fn commands(arguments: &[&[u8]]) -> RespReply {
     let text = |text: &str| RespReply::Bytes(text.as_bytes().to_vec());
     let entry = |(name, arguments): &(&str, i64)| {
@@ -194,7 +195,7 @@ fn commands(arguments: &[&[u8]]) -> RespReply {
                     .collect(),
             )
         }
-        // The words are in the documentation.
+        // Clients accept an empty map; the guide describes the commands.
         (b"DOCS", _) => RespReply::Map(Vec::new()),
         _ => RespReply::wrong("COMMAND knows COUNT, LIST, INFO and DOCS"),
     }
