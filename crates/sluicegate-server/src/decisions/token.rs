@@ -19,7 +19,9 @@ pub(crate) struct SharedToken {
     admitted: ArcSwapOption<AdmittedToken>,
 }
 
+/// A token that was compared with the file and admitted.
 struct AdmittedToken {
+    /// SHA-256 of the token, so that the secret itself is not kept.
     hash: [u8; 32],
     at: Instant,
 }
@@ -78,6 +80,7 @@ impl SharedToken {
     }
 }
 
+/// The value of a header that occurs exactly once. Of two, nobody knows which one a proxy has set.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut lines = headers.get_all(name).iter();
     lines

@@ -44,15 +44,17 @@ pub(crate) struct ProxyBody {
 pub(super) enum BodySource {
     /// Our own bytes, if there are any.
     Own(Option<Bytes>),
-    /// A server that speaks HTTP/1.
+    /// The response of a server that speaks HTTP/1.
     Exchange(ExchangeBody),
-    /// A server that speaks HTTP/2.
+    /// The response of a server that speaks HTTP/2.
     Stream(Incoming),
-    /// A server that has agreed to another protocol.
+    /// The connection of a server that has agreed to another protocol; the engine takes it to relay
+    /// bytes.
     Switched(Option<Box<SwitchedServer>>),
 }
 
 impl BodySource {
+    /// Empty bytes become `None`, so that the body is at its end from the start.
     pub(super) fn own(bytes: Bytes) -> Self {
         Self::Own(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }

@@ -7,12 +7,10 @@
 //! sent again over a new connection, and any other fails, because nobody knows how much of it was
 //! carried out. A connection that cannot be made has carried nothing, so the next server is tried.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
@@ -22,13 +20,14 @@ use sluicegate_gate::external::ExternalLimits;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::{
-    BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
+    ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
     HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
     UploadState, http2_client,
 };
 
 use super::body::BodySource;
 use super::dial;
+use super::forward_failure::ForwardFailure;
 use super::grpc;
 use super::http2_forward;
 use super::rewrite::{self, Hop};
@@ -39,8 +38,11 @@ use super::upstream::{ServerGroup, UpstreamServer};
 /// The facts that every step of forwarding one request needs.
 pub(super) struct ForwardContext<'a> {
     pub(super) caller: &'a Arc<ClientConnection>,
+    /// The configuration that was in force when the request began.
     pub(super) snapshot: &'a Arc<ProxySnapshot>,
+    /// The host that routes are chosen by, in its one spelling.
     pub(super) host: Option<&'a str>,
+    /// The facts that the forwarded header lines are written from.
     pub(super) hop: &'a Hop<'a>,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub(super) routing: Option<&'a ExternalLimits>,
@@ -61,135 +63,6 @@ pub(super) struct ForwardedResponse {
     pub(super) server: Arc<UpstreamServer>,
 }
 
-/// The reason why there is no response of a server.
-#[derive(Debug)]
-pub(super) enum ForwardFailure {
-    /// No route covers the request.
-    NoRoute,
-    /// The server that the limits service names cannot be used.
-    NoBackend(String),
-    /// No server could be reached.
-    Unreachable(io::Error),
-    /// An idle connection ended before the answer came: the request may never have arrived.
-    Unanswered(io::Error),
-    /// The connection broke before the answer came.
-    Broken {
-        reason: UpstreamFailure,
-        words: String,
-    },
-    /// The client's body did not come to its end.
-    Client,
-    /// The answer did not come in time.
-    TooLate,
-    /// The client's body did not come in time.
-    TooSlow,
-    /// The request's body is larger than is allowed.
-    TooLarge,
-}
-
-impl From<ExchangeError> for ForwardFailure {
-    fn from(error: ExchangeError) -> Self {
-        let words = error.to_string();
-        match error {
-            ExchangeError::NoResponse(error) => Self::Unanswered(error),
-            ExchangeError::Closed(_) => Self::Broken {
-                reason: UpstreamFailure::Closed,
-                words,
-            },
-            ExchangeError::Protocol(_) => Self::Broken {
-                reason: UpstreamFailure::Protocol,
-                words,
-            },
-            ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
-            ExchangeError::Body(_) => Self::Client,
-            ExchangeError::TimedOut => Self::TooLate,
-        }
-    }
-}
-
-impl From<hyper::Error> for ForwardFailure {
-    fn from(error: hyper::Error) -> Self {
-        let mut source = std::error::Error::source(&error);
-        while let Some(inner) = source {
-            match inner.downcast_ref() {
-                Some(BodyError::TooLarge) => return Self::TooLarge,
-                Some(_) => return Self::Client,
-                None => source = inner.source(),
-            }
-        }
-        let reason = if error.is_parse() {
-            UpstreamFailure::Protocol
-        } else {
-            UpstreamFailure::Closed
-        };
-        Self::Broken {
-            reason,
-            words: error.to_string(),
-        }
-    }
-}
-
-impl ForwardFailure {
-    /// The label under which the server's failure is counted; `None` when it is
-    /// not the server's, or was counted already.
-    fn reason(&self) -> Option<UpstreamFailure> {
-        match self {
-            Self::Broken { reason, .. } => Some(*reason),
-            Self::Unanswered(_) => Some(UpstreamFailure::Closed),
-            Self::TooLate => Some(UpstreamFailure::Timeout),
-            // Counted for each server that was tried, or nothing that a server has done.
-            Self::Unreachable(_)
-            | Self::NoRoute
-            | Self::NoBackend(_)
-            | Self::TooLarge
-            | Self::TooSlow
-            | Self::Client => None,
-        }
-    }
-
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::NoBackend(_)
-            | Self::Unreachable(_)
-            | Self::Unanswered(_)
-            | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
-            Self::Client => StatusCode::BAD_REQUEST,
-            Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        }
-    }
-
-    /// The response to the client. It tells nothing about the servers; the log does.
-    pub(super) fn answer(&self) -> HttpResponse<Bytes> {
-        let status = self.status();
-        HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
-    }
-}
-
-impl fmt::Display for ForwardFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoute => f.write_str("no route covers the request"),
-            Self::NoBackend(why) => write!(
-                f,
-                "the server that the limits service names cannot be used: {why}"
-            ),
-            Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
-            Self::Unanswered(error) => write!(
-                f,
-                "the server ended the connection without an answer: {error}"
-            ),
-            Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
-            Self::Client => f.write_str("the client's body did not come to its end"),
-            Self::TooLate => f.write_str("the server did not answer in time"),
-            Self::TooSlow => f.write_str("the client's body did not come in time"),
-            Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
-        }
-    }
-}
-
 /// Sends a request to one of its servers.
 ///
 /// Futures that are seldom needed are boxed, because every connection keeps the memory of the
@@ -203,6 +76,7 @@ pub(super) async fn forward(
         caller, snapshot, ..
     } = *forwarding;
     let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
+    // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace);
@@ -325,6 +199,8 @@ async fn send_over(
     send(forwarding, server, exchange, parts, body).await
 }
 
+/// Sends a request over HTTP/1 and waits for the head of the response. Without a body to upload,
+/// the connection's own timeout suffices; with one, the upload is watched as well.
 async fn send(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
@@ -466,6 +342,8 @@ pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &UpstreamServer
     parts
 }
 
+/// Returns true for methods that may be sent twice (RFC 9110, section 9.2.2). TRACE is not among
+/// them here, because it is not forwarded.
 fn is_idempotent(method: &Method) -> bool {
     matches!(
         *method,

@@ -6,7 +6,8 @@ use sluicegate_net::http2_client::RequestSender;
 use sluicegate_net::{ForwardedBody, HttpResponse, ResponseLines};
 
 use super::body::BodySource;
-use super::forward::{ForwardContext, ForwardFailure, in_time, record_failure, to_http2};
+use super::forward::{ForwardContext, in_time, record_failure, to_http2};
+use super::forward_failure::ForwardFailure;
 use super::rewrite;
 use super::upstream::UpstreamServer;
 

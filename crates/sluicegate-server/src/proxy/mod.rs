@@ -5,6 +5,7 @@
 mod body;
 mod dial;
 mod forward;
+mod forward_failure;
 mod grpc;
 mod http2_forward;
 mod request_guard;

@@ -21,25 +21,33 @@ pub(super) struct RequestGuard {
     caller: Arc<ClientConnection>,
     started: Instant,
     pub(super) request_id: RequestId,
+    /// The label of the request's metrics, and the verdict in the access log.
     pub(super) outcome: RequestOutcome,
+    /// The status that the client gets; 0 before there is one.
     pub(super) status: u16,
+    /// Bytes of the response's body that were passed to the client's connection.
     pub(super) bytes_out: u64,
     /// Present when the request is logged or traced.
     pub(super) access_record: Option<Box<AccessRecord>>,
+    /// True when the configuration asks for a line in the access log.
     pub(super) is_logged: bool,
+    /// The span, when the request is traced.
     pub(super) span: Option<Box<TraceSpan>>,
 }
 
 /// The facts about a request for its line of the access log and its span.
 pub(super) struct AccessRecord {
     pub(super) method: Method,
+    /// The path as it was sent.
     pub(super) path: String,
     /// The caller, the limit and the principal, as far as admission came to know them.
     pub(super) admission: AdmissionRecord,
+    /// `host:port` of the server that answered.
     pub(super) upstream: Option<HeaderValue>,
 }
 
 impl AccessRecord {
+    /// Copies method and path, because forwarding changes the request.
     pub(super) fn of(parts: &Parts) -> Self {
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         Self {

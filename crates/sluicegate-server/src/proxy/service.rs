@@ -125,6 +125,7 @@ async fn admit_request(
     Ok(admitted)
 }
 
+/// The response to a request that admission refused.
 fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
     let mut lines = ResponseLines::default();
     let (status, body) = write_refusal(
@@ -140,6 +141,7 @@ fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> Refuse
     }
 }
 
+/// The response to a request that breaks the rules of HTTP or exceeds a bound.
 fn malformed(refusal: &InvalidRequest) -> RefusedRequest {
     let mut answer = HttpResponse::plain_text(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
@@ -174,6 +176,8 @@ async fn refuse(
     .map(BodySource::own)
 }
 
+/// Forwards an admitted request, and adds the headers of the limits to the response. A failure
+/// becomes a response as well, and the charge stays: the request was allowed.
 async fn forward_admitted(
     caller: &Arc<ClientConnection>,
     snapshot: &Arc<ProxySnapshot>,

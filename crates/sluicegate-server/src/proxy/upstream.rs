@@ -72,9 +72,13 @@ impl UpstreamServer {
         })
     }
 
+    /// Failures in a row after which a server is avoided.
     const FAILURES: u32 = 3;
+    /// The time for which a server is avoided after the last failure.
     const PAUSE: Duration = Duration::from_secs(5);
 
+    /// Records a response, and ends the pause. It writes only after failures, so that healthy
+    /// servers share a cache line that nobody writes to.
     pub(super) fn succeeded(&self) {
         if self.health.failures.load(Relaxed) != 0 {
             self.health.failures.store(0, Relaxed);
@@ -82,7 +86,7 @@ impl UpstreamServer {
         }
     }
 
-    /// It refused a connection, broke one, or did not answer in time.
+    /// Records that it refused a connection, broke one, or did not answer in time.
     pub(super) fn failed(&self) {
         if self.health.failures.fetch_add(1, Relaxed) + 1 >= Self::FAILURES {
             self.health
@@ -91,12 +95,15 @@ impl UpstreamServer {
         }
     }
 
+    /// True when the server is not avoided. After the pause one failure is enough to avoid it
+    /// again.
     fn is_well(&self) -> bool {
         let until = self.health.away_until.load(Relaxed);
         until == 0 || millis() >= until
     }
 }
 
+/// Milliseconds since the first call in this process: a time that fits an atomic.
 fn millis() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_millis() as u64
@@ -112,6 +119,7 @@ impl fmt::Debug for UpstreamServer {
 #[derive(Default)]
 pub(crate) struct ServerRegistry {
     known: Mutex<HashMap<ServerIdentity, Arc<UpstreamServer>>>,
+    /// The number of the next pool of connections; numbers are never reused.
     next_id: AtomicUsize,
 }
 
@@ -263,8 +271,11 @@ impl ServerRegistry {
 /// The routes, the most particular first: the first that covers a request is taken.
 pub(crate) struct RouteTable(Vec<RouteEntry>);
 
+/// One route and its servers.
 struct RouteEntry {
+    /// The host, or `*.` and a domain; `None` covers every host, and requests without one.
     host: Option<String>,
+    /// The pattern of paths; `None` covers every path.
     path: Option<PathPattern>,
     group: Arc<ServerGroup>,
 }
@@ -272,10 +283,12 @@ struct RouteEntry {
 /// The servers of one route, any of which can answer.
 pub(crate) struct ServerGroup {
     servers: Vec<Arc<UpstreamServer>>,
+    /// Counts requests; the remainder is the server that is tried first.
     next: AtomicUsize,
 }
 
 impl RouteTable {
+    /// The servers for a host and a path; `None` when no route covers them.
     pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<ServerGroup>> {
         self.0
             .iter()

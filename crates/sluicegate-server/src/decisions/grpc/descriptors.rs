@@ -21,6 +21,7 @@ const ENTRIES_MAX: usize = 32;
 pub(super) struct DescriptorParts<'a> {
     domain: &'a str,
     descriptors: &'a [RateLimitDescriptor],
+    /// The hits of a descriptor that names none; at least 1, as Envoy defines it.
     cost: u64,
     entries: SmallVec<[DescriptorEntries<'a>; 2]>,
     /// The key of each descriptor that brings its own limit: its domain, then names and
@@ -150,6 +151,8 @@ impl<'a> DescriptorCharges<'a> {
         Ok(charges)
     }
 
+    /// Adds a charge, or its cost to the same charge of another descriptor: a store decides each
+    /// counter once.
     fn add(&mut self, descriptor: usize, charge: Charge<'a>, is_given: bool) {
         let list = if is_given {
             &mut self.give

@@ -160,6 +160,7 @@ async fn serve(
     let _ = connection.await;
 }
 
+/// The settings of HTTP/2, with bounds against floods of streams and resets.
 fn builder() -> http2::Builder<TokioExecutor> {
     const QUIET: Duration = Duration::from_secs(60);
     const WINDOW: u32 = 1 << 20;
@@ -178,6 +179,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// Checks the token, then calls the service that the path names.
 async fn respond(
     services: &SideServices,
     state: Arc<DecisionsState>,

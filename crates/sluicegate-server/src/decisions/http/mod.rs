@@ -33,6 +33,7 @@ pub(super) type HttpReply = Response<Full<Bytes>>;
 
 /// The request line and headers, in bytes. A gateway passes on all that its client sent.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// The most header lines of a request.
 const HEADERS_MAX: usize = 200;
 /// For a request's head, and for the pause before it: gateways keep their connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);

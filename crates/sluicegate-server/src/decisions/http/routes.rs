@@ -95,6 +95,7 @@ pub(super) async fn answer(
     reply
 }
 
+/// Checks token and method, then hands over to the handler of the route.
 async fn answer_at(
     state: &DecisionsState,
     call: &DecisionCall,
@@ -195,6 +196,7 @@ async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, 
     read_body(body).await
 }
 
+/// Reads a whole body within bounds of size and time.
 async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     const BYTES_MAX: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_secs(10);
@@ -218,6 +220,7 @@ async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     }
 }
 
+/// Answers a request to the JSON API with the configuration in force.
 async fn answer_json(
     state: &DecisionsState,
     call: &DecisionCall,

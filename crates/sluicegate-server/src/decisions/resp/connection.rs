@@ -242,6 +242,8 @@ fn read_command<'a>(
     }
 }
 
+/// Makes the decision, if there is one to make. A reply keeps the version that was in force when
+/// its command was read, because a later `HELLO` may change it.
 async fn finish(
     result: CommandResult<'_>,
     protocol: RespVersion,
@@ -254,6 +256,7 @@ async fn finish(
     }
 }
 
+/// Reads before a deadline; `None` waits for ever.
 async fn in_time<T>(
     reading: impl Future<Output = io::Result<T>>,
     until: Option<Instant>,
