@@ -11,7 +11,7 @@ use sluicegate_config::{self as config, Config, Upstream};
 use sluicegate_gate::gate::Gate;
 use tokio::runtime::Handle;
 
-use crate::decisions::DoorTls;
+use crate::decisions::EndpointTls;
 use crate::proxy::ProxyState;
 
 /// The parts that a reload replaces, and the settings that it cannot.
@@ -20,7 +20,7 @@ pub(crate) struct Configuration {
     /// The proxy, if the process was started with one.
     pub(crate) proxy: Option<Arc<ProxyState>>,
     /// The certificates of the decision service, if it has any.
-    pub(crate) decisions_tls: Arc<ArcSwapOption<DoorTls>>,
+    pub(crate) decisions_tls: Arc<ArcSwapOption<EndpointTls>>,
     started_with: FixedSettings,
     /// The files that the configuration in force names.
     files: Mutex<Vec<PathBuf>>,
@@ -118,8 +118,8 @@ impl Configuration {
 }
 
 /// The certificates of the decision service.
-fn decisions_tls(config: &Config) -> Result<Option<DoorTls>, Vec<String>> {
-    let tls = config.decisions.tls.as_ref().map(DoorTls::new);
+fn decisions_tls(config: &Config) -> Result<Option<EndpointTls>, Vec<String>> {
+    let tls = config.decisions.tls.as_ref().map(EndpointTls::new);
     tls.transpose().map_err(|mistake| vec![mistake])
 }
 

@@ -1,7 +1,8 @@
-//! Gateways that ask whether a request of theirs may go on: nginx, Traefik, Caddy, Envoy.
+//! External authorization for gateways: nginx, Traefik, Caddy, Envoy.
 //!
-//! Each flavour reads one set of headers about that request and no other: what a client may have sent itself is never
-//! believed. The answer is in the status.
+//! A gateway describes a client's request in headers, and the status of our response tells whether
+//! to forward it. Each flavour reads its own set of headers and no other, so that a header which
+//! the gateway does not overwrite, and the client may have sent, is never believed.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -16,10 +17,10 @@ use sluicegate_gate::admission::{Admission, Candidate, Purpose};
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
-use super::http::{Problem, Reply};
+use super::http::{HttpReply, Problem};
 use super::{DecisionCall, DecisionsState};
 
-/// What kind of gateway asks.
+/// The kind of gateway that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
     /// `auth_request`: of refusals, only 401 and 403 reach the client.
@@ -31,7 +32,8 @@ pub(super) enum Flavour {
 }
 
 impl Flavour {
-    /// The headers that name method, target and host of the request that is asked about; Envoy's question has them itself.
+    /// The headers with method, target and host of the client's request; `None` for Envoy, whose
+    /// own request line has them.
     fn origin_headers(self) -> Option<[HeaderName; 3]> {
         let names = match self {
             Self::Nginx => ["x-original-method", "x-original-uri", "x-original-host"],
@@ -51,18 +53,19 @@ impl Flavour {
     }
 }
 
-/// Answers whether a gateway may let its request go on. `rest` is what came after the flavour's path.
+/// Answers whether a gateway may forward its client's request. `rest` is the part of the path after
+/// the flavour's own.
 pub(super) async fn answer(
     state: &DecisionsState,
     call: &DecisionCall,
     (flavour, rest): (Flavour, &str),
     peer: SocketAddr,
     parts: &Parts,
-) -> Reply {
+) -> HttpReply {
     let snapshot = state.gate.snapshot();
-    let origin = match Origin::of(flavour, rest, parts) {
+    let origin = match OriginalRequest::of(flavour, rest, parts) {
         Ok(origin) => origin,
-        Err(UnknownOrigin::NotText) => {
+        Err(OriginError::NotText) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
             let mut reply = Response::new(Full::new(Bytes::from_static(b"the target is not text")));
             let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -70,7 +73,7 @@ pub(super) async fn answer(
             *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
             return reply;
         }
-        Err(UnknownOrigin::Gateway(problem)) => {
+        Err(OriginError::Gateway(problem)) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
             return problem.into();
         }
@@ -112,23 +115,23 @@ pub(super) async fn answer(
     reply
 }
 
-/// The request that is asked about, as the gateway names it.
-struct Origin<'a> {
+/// The client's request, as the gateway describes it.
+struct OriginalRequest<'a> {
     method: &'a str,
     path: &'a str,
     host: Option<Cow<'a, str>>,
 }
 
-/// Why nobody can tell which request is asked about.
-enum UnknownOrigin {
+/// The reason why the client's request is unknown.
+enum OriginError {
     /// The gateway did not say, or let its client say.
     Gateway(Problem),
     /// The client sent a target that is not text.
     NotText,
 }
 
-impl<'a> Origin<'a> {
-    fn of(flavour: Flavour, rest: &'a str, parts: &'a Parts) -> Result<Self, UnknownOrigin> {
+impl<'a> OriginalRequest<'a> {
+    fn of(flavour: Flavour, rest: &'a str, parts: &'a Parts) -> Result<Self, OriginError> {
         let Some([method, target, host]) = flavour.origin_headers() else {
             let path = if rest.is_empty() { "/" } else { rest };
             return Ok(Self {
@@ -140,7 +143,7 @@ impl<'a> Origin<'a> {
         let text = |name| {
             only(&parts.headers, name)?
                 .to_str()
-                .map_err(|_| UnknownOrigin::NotText)
+                .map_err(|_| OriginError::NotText)
         };
         let path = text(&target)?.split(['?', '#']).next().unwrap_or_default();
         let host = HeaderMap::from_iter([(HOST, only(&parts.headers, &host)?.clone())]);
@@ -154,9 +157,8 @@ impl<'a> Origin<'a> {
 }
 
 /// A header that the gateway must set, once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, UnknownOrigin> {
-    let problem =
-        |what: &'static str| UnknownOrigin::Gateway(Problem::of_field(name.as_str(), what));
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, OriginError> {
+    let problem = |what: &'static str| OriginError::Gateway(Problem::of_field(name.as_str(), what));
     let mut lines = headers.get_all(name).iter();
     let line = lines
         .next()

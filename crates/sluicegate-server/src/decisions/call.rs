@@ -1,4 +1,5 @@
-//! One call of the decision service: its answer is counted, and told in its span if it is traced.
+//! One call of the decision service: its answer is counted, and written to its span if it is
+//! traced. All protocols go through it, so that none of them can decide without being counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
 use sluicegate_gate::telemetry::{DecisionSummary, DecisionTransport, TraceSpan};
 
-/// A call. Clones are the same one.
+/// A call of the decision service. Clones stand for the same call and share its span.
 #[derive(Clone)]
 pub(crate) struct DecisionCall {
     protocol: DecisionProtocol,
@@ -53,7 +54,7 @@ impl DecisionCall {
         }
     }
 
-    /// Asks whether a candidate may go on.
+    /// Asks admission about a candidate, and has the answer counted under this call's protocol.
     pub(super) async fn admit(
         &self,
         gate: &Gate,

@@ -1,4 +1,5 @@
-//! Answers to checks over HTTP, and the verbs that take a counter by its name.
+//! Checks, refunds and resets of the JSON API, without the JSON: `http/routes.rs` reads and writes
+//! it.
 
 use http::HeaderMap;
 use sluicegate::{StoreError, Verdict};
@@ -9,8 +10,8 @@ use sluicegate_gate::snapshot::Snapshot;
 
 use super::{DecisionCall, DecisionsState};
 
-/// What a check is about.
-pub(super) enum CheckedThing<'a> {
+/// The subject of a check: a request or a counter.
+pub(super) enum CheckInput<'a> {
     /// A request: every limit that covers it.
     Request {
         subject: Subject<'a>,
@@ -24,8 +25,8 @@ pub(super) enum CheckedThing<'a> {
 /// The answer to a check, allowed or not.
 pub(crate) struct CheckAnswer {
     pub(crate) is_allowed: bool,
-    /// The wait that makes it pass: zero when it passes already, `None` when no wait helps or nobody
-    /// can say.
+    /// The wait that makes it pass: zero when it passes already, `None` when no wait helps or
+    /// nobody can say.
     pub(crate) retry_after: Option<Nanos>,
     /// A failure policy decided, because the store is away.
     pub(crate) is_degraded: bool,
@@ -33,21 +34,21 @@ pub(crate) struct CheckAnswer {
     pub(crate) decision: Option<Decision>,
 }
 
-/// Why a counter was not refunded or reset.
+/// The reason why a counter was not refunded or reset.
 pub(super) enum CounterError {
-    /// The question does not say whose counter.
+    /// The limit is unknown, or a part of the counter's key is missing.
     Unidentified(MissingKey),
     /// The store is away, and nothing was done.
     Store(StoreError),
 }
 
-/// Charges what is asked about, all or nothing, or peeks at it. An error is a question that has no
-/// answer.
+/// Charges all counters of a check or none, or peeks at them. A refusal that is no answer, such as
+/// a missing key, is an error.
 pub(super) async fn check(
     state: &DecisionsState,
     snapshot: &Snapshot,
     call: &DecisionCall,
-    thing: &CheckedThing<'_>,
+    thing: &CheckInput<'_>,
     purpose: Purpose,
     cost: u64,
 ) -> Result<CheckAnswer, Refusal> {
@@ -57,12 +58,12 @@ pub(super) async fn check(
         Purpose::Peek(_) => 0,
     };
     let candidate = match thing {
-        CheckedThing::Request { subject, headers } => Candidate::Described {
+        CheckInput::Request { subject, headers } => Candidate::Described {
             subject,
             headers,
             cost,
         },
-        CheckedThing::Counter { limit, key } => {
+        CheckInput::Counter { limit, key } => {
             charges = snapshot.policy.charge_named(limit, key, cost);
             Candidate::Charges {
                 subjects: &[],

@@ -1,19 +1,20 @@
-//! The decision service: other proxies ask, and the same limits, stores and failure policies answer.
+//! The decision service: other proxies ask whether a request may pass, over HTTP, gRPC or RESP, and
+//! the same limits, stores and failure policies answer.
 //!
-//! Every protocol is parse → [`DecisionCall::admit`] → write.
+//! Every protocol does the same: it parses, calls [`DecisionCall::admit`], and writes the answer.
 
 mod authorize;
 mod call;
 mod check;
-mod door;
+mod endpoint;
 pub(crate) mod grpc;
 mod http;
 mod openapi;
-#[cfg(test)]
-mod patience;
 mod resp;
 #[cfg(test)]
 mod test_state;
+#[cfg(test)]
+mod timeout_tests;
 mod token;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 
 pub(crate) use call::DecisionCall;
 pub(crate) use check::CheckAnswer;
-pub(crate) use door::DoorTls;
+pub(crate) use endpoint::EndpointTls;
 pub(crate) use token::SharedToken;
 
 /// The keys of the addresses, by protocol.
@@ -34,22 +35,22 @@ pub(crate) const HTTP: &str = "decisions.http";
 pub(crate) const GRPC: &str = "decisions.grpc";
 pub(crate) const RESP: &str = "decisions.resp";
 
-/// What all protocols share.
+/// The state that all protocols share.
 pub(crate) struct DecisionsState {
     pub(crate) gate: Arc<Gate>,
-    /// What callers must show.
+    /// The token that callers must show; `None` when everybody may ask.
     pub(crate) token: Option<SharedToken>,
-    /// Becomes true when no question may begin any more.
+    /// Becomes true when the process ends: no new request is answered then.
     pub(crate) ending: watch::Receiver<bool>,
     /// The certificates, where the configuration names any; a reload replaces them.
-    pub(crate) tls: Arc<ArcSwapOption<DoorTls>>,
+    pub(crate) tls: Arc<ArcSwapOption<EndpointTls>>,
 }
 
-/// An endpoint for each protocol that the configuration turns on.
+/// Makes an endpoint for each protocol that the configuration turns on.
 pub(crate) fn endpoints(
     config: &config::Decisions,
     gate: &Arc<Gate>,
-    tls: &Arc<ArcSwapOption<DoorTls>>,
+    tls: &Arc<ArcSwapOption<EndpointTls>>,
     ending: &watch::Receiver<bool>,
 ) -> Result<Vec<Endpoint>, String> {
     if config.addresses().next().is_none() {
@@ -72,15 +73,19 @@ pub(crate) fn endpoints(
     endpoints.extend(
         config
             .http
-            .map(|address| door::endpoint(http::Http::new(ending), address, &state)),
+            .map(|address| endpoint::endpoint(http::HttpProtocol::new(ending), address, &state)),
     );
     if let Some(address) = config.grpc {
-        endpoints.push(door::endpoint(grpc::Envoy::new()?, address, &state));
+        endpoints.push(endpoint::endpoint(
+            grpc::EnvoyProtocol::new()?,
+            address,
+            &state,
+        ));
     }
     endpoints.extend(
         config
             .resp
-            .map(|address| door::endpoint(resp::Resp, address, &state)),
+            .map(|address| endpoint::endpoint(resp::RespProtocol, address, &state)),
     );
     Ok(endpoints)
 }

@@ -1,6 +1,6 @@
-//! The description of the HTTP door, for people and generators.
+//! The OpenAPI description of the HTTP endpoint, for people and generators of clients.
 
-/// OpenAPI 3.1, as it is served.
+/// The document, OpenAPI 3.1, as it is served.
 pub(super) const DOCUMENT: &str = include_str!("openapi.json");
 
 #[cfg(test)]

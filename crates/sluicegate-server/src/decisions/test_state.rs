@@ -24,7 +24,7 @@ pub(crate) fn state_with_token(
     };
     let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let gate = Arc::new(Gate::new(&config, BACKGROUND.handle().clone()).unwrap());
-    let (told, ending) = watch::channel(false);
+    let (sender, ending) = watch::channel(false);
     let token = token.map(|path| SharedToken::from_file(path).unwrap());
     (
         Arc::new(DecisionsState {
@@ -33,7 +33,7 @@ pub(crate) fn state_with_token(
             ending,
             tls: Arc::default(),
         }),
-        told,
+        sender,
     )
 }
 

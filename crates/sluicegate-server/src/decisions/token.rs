@@ -1,4 +1,4 @@
-//! The token that gateways show.
+//! The token that callers of the decision service show.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,22 +11,25 @@ use subtle::ConstantTimeEq;
 
 use crate::token_file::{AdminToken, TokenError};
 
-/// The first line of a file. Another token in the file is in force within a second.
+/// The token in the first line of a file. A new one is in force within a second.
 pub(crate) struct SharedToken {
     file: AdminToken,
-    /// What was last shown and admitted, and when the file said so: a decision need not read a file.
-    admitted: ArcSwapOption<Admitted>,
+    /// The last token that was admitted, and when it was compared with the file: so most decisions
+    /// need not read the file.
+    admitted: ArcSwapOption<AdmittedToken>,
 }
 
-struct Admitted {
+/// A token that was compared with the file and admitted.
+struct AdmittedToken {
+    /// SHA-256 of the token, so that the secret itself is not kept.
     hash: [u8; 32],
     at: Instant,
 }
 
 impl SharedToken {
-    /// Where gateways show it when `Authorization` belongs to the client.
+    /// The header for gateways, which pass on the `Authorization` of their clients.
     pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-sluicegate-token");
-    /// How long what the file said holds.
+    /// The time for which a comparison with the file holds.
     const FRESH: Duration = Duration::from_secs(1);
 
     /// Reads the file to see that it can be used.
@@ -37,10 +40,11 @@ impl SharedToken {
         })
     }
 
-    /// Whether this is the token. How long that takes says nothing about how much of it is right.
+    /// Returns true when this is the token. The comparison takes constant time, so that it does not
+    /// tell how much of a guess is right.
     pub(crate) fn admits(&self, shown: &[u8]) -> bool {
         let hash: [u8; 32] = Sha256::digest(shown).into();
-        let is_same = |known: &Admitted| {
+        let is_same = |known: &AdmittedToken| {
             bool::from(known.hash.ct_eq(&hash)) && known.at.elapsed() < Self::FRESH
         };
         if self.admitted.load().as_deref().is_some_and(is_same) {
@@ -49,7 +53,7 @@ impl SharedToken {
         let is_admitted = self.file.admits(shown);
         if is_admitted {
             self.admitted.store(Some(
-                Admitted {
+                AdmittedToken {
                     hash,
                     at: Instant::now(),
                 }
@@ -59,12 +63,12 @@ impl SharedToken {
         is_admitted
     }
 
-    /// What a request shows in a header of our own.
+    /// The token in [`Self::HEADER`], if that header occurs once.
     pub(crate) fn in_own_header(headers: &HeaderMap) -> Option<&[u8]> {
         only(headers, &Self::HEADER).map(<[u8]>::trim_ascii)
     }
 
-    /// The same, or as `Authorization: Bearer`.
+    /// The token in [`Self::HEADER`], or else in `Authorization: Bearer`.
     pub(crate) fn in_either_header(headers: &HeaderMap) -> Option<&[u8]> {
         Self::in_own_header(headers).or_else(|| {
             let (scheme, token) =
@@ -76,6 +80,7 @@ impl SharedToken {
     }
 }
 
+/// The value of a header that occurs exactly once. Of two, nobody knows which one a proxy has set.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut lines = headers.get_all(name).iter();
     lines

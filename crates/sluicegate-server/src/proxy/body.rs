@@ -1,4 +1,8 @@
 //! Bodies of responses on their way to clients.
+//!
+//! Every response of the proxy has a [`ProxyBody`], wherever its bytes come from. It holds the
+//! request's guard, so that metrics and access log are written when the last byte was taken or the
+//! client went away.
 
 use std::error::Error;
 use std::fmt;
@@ -10,16 +14,16 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
-use super::ending::Ending;
+use super::request_guard::RequestGuard;
 
 /// Reason why a response did not come to its end.
 #[derive(Debug)]
-pub(crate) enum AnswerError {
+pub(crate) enum ProxyBodyError {
     Exchange(ExchangeError),
     Stream(hyper::Error),
 }
 
-impl fmt::Display for AnswerError {
+impl fmt::Display for ProxyBodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exchange(error) => error.fmt(f),
@@ -28,39 +32,41 @@ impl fmt::Display for AnswerError {
     }
 }
 
-impl Error for AnswerError {}
+impl Error for ProxyBodyError {}
 
-/// The body of a response. The request ends when it is dropped.
-pub(crate) struct AnswerBody {
+/// The body of a response. Dropping it ends the request, because that drops its guard.
+pub(crate) struct ProxyBody {
     source: BodySource,
-    ending: Ending,
+    guard: RequestGuard,
 }
 
 /// Source of a response's body.
 pub(super) enum BodySource {
     /// Our own bytes, if there are any.
     Own(Option<Bytes>),
-    /// A server that speaks HTTP/1.
+    /// The response of a server that speaks HTTP/1.
     Exchange(ExchangeBody),
-    /// A server that speaks HTTP/2.
+    /// The response of a server that speaks HTTP/2.
     Stream(Incoming),
-    /// A server that has agreed to another protocol.
+    /// The connection of a server that has agreed to another protocol; the engine takes it to relay
+    /// bytes.
     Switched(Option<Box<SwitchedServer>>),
 }
 
 impl BodySource {
+    /// Empty bytes become `None`, so that the body is at its end from the start.
     pub(super) fn own(bytes: Bytes) -> Self {
         Self::Own(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
-impl AnswerBody {
-    pub(super) fn new(source: BodySource, ending: Ending) -> Self {
-        Self { source, ending }
+impl ProxyBody {
+    pub(super) fn new(source: BodySource, guard: RequestGuard) -> Self {
+        Self { source, guard }
     }
 }
 
-impl ResponseBody for AnswerBody {
+impl ResponseBody for ProxyBody {
     fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
         if let BodySource::Switched(switched) = &mut self.source {
             switched.take()
@@ -70,24 +76,26 @@ impl ResponseBody for AnswerBody {
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ProxyBody {
     type Data = Bytes;
-    type Error = AnswerError;
+    type Error = ProxyBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ProxyBodyError>>> {
         let frame = match &mut self.source {
             BodySource::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            BodySource::Exchange(body) => {
-                Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange)
-            }
-            BodySource::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
+            BodySource::Exchange(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(ProxyBodyError::Exchange),
+            BodySource::Stream(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(ProxyBodyError::Stream),
             BodySource::Switched(_) => Poll::Ready(None),
         };
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+            self.guard.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
         frame
     }

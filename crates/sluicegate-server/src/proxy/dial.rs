@@ -9,10 +9,10 @@ use sluicegate_gate::external::BackendPolicy;
 use sluicegate_net::ServerStream;
 use tokio::net::{TcpStream, lookup_host};
 
-use super::upstream::Server;
+use super::upstream::UpstreamServer;
 
 /// Connects to a server, with all of TLS, within `timeout`.
-pub(super) async fn dial(server: &Server, timeout: Duration) -> io::Result<ServerStream> {
+pub(super) async fn dial(server: &UpstreamServer, timeout: Duration) -> io::Result<ServerStream> {
     let connected = async { ServerStream::new(connect(server).await?, server.tls.as_ref()).await };
     tokio::time::timeout(timeout, connected)
         .await
@@ -20,7 +20,7 @@ pub(super) async fn dial(server: &Server, timeout: Duration) -> io::Result<Serve
 }
 
 /// Connects to the first address that answers, of those that may be dialled.
-async fn connect(server: &Server) -> io::Result<TcpStream> {
+async fn connect(server: &UpstreamServer) -> io::Result<TcpStream> {
     let target = (server.host.as_str(), server.port);
     let Some(policy) = &server.policy else {
         return TcpStream::connect(target).await;

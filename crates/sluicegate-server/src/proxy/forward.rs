@@ -1,11 +1,16 @@
-//! From a request that may go on to a server's answer.
+//! Sends an admitted request to a server and waits for the head of its response.
+//!
+//! The servers of the route are tried in turn, healthy ones first. For each of them the cheapest
+//! connection is taken: an open one of HTTP/2, else an idle one of HTTP/1, else a new one. The
+//! invariant is that a request is sent at most once, with one exception: an idle connection may be
+//! closed by the server at the moment it is reused. Then an idempotent request without a body is
+//! sent again over a new connection, and any other fails, because nobody knows how much of it was
+//! carried out. A connection that cannot be made has carried nothing, so the next server is tried.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
@@ -15,197 +20,74 @@ use sluicegate_gate::external::ExternalLimits;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::{
-    BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
+    ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
     HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
     UploadState, http2_client,
 };
 
 use super::body::BodySource;
 use super::dial;
+use super::forward_failure::ForwardFailure;
 use super::grpc;
+use super::http2_forward;
 use super::rewrite::{self, Hop};
-use super::service::{self, Caller};
+use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
-use super::streams;
-use super::upstream::{Group, Server};
+use super::upstream::{ServerGroup, UpstreamServer};
 
-/// What a request takes along on its way.
-pub(super) struct Forwarding<'a> {
-    pub(super) caller: &'a Arc<Caller>,
+/// The facts that every step of forwarding one request needs.
+pub(super) struct ForwardContext<'a> {
+    pub(super) caller: &'a Arc<ClientConnection>,
+    /// The configuration that was in force when the request began.
     pub(super) snapshot: &'a Arc<ProxySnapshot>,
+    /// The host that routes are chosen by, in its one spelling.
     pub(super) host: Option<&'a str>,
+    /// The facts that the forwarded header lines are written from.
     pub(super) hop: &'a Hop<'a>,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub(super) routing: Option<&'a ExternalLimits>,
 }
 
-impl Forwarding<'_> {
-    /// From the end of the request's header to the beginning of its answer.
+impl ForwardContext<'_> {
+    /// The longest time from the end of the request's header to the beginning of its response.
     pub(super) fn request_timeout(&self) -> Duration {
         self.routing
-            .and_then(|told| told.request_timeout)
+            .and_then(|limits| limits.request_timeout)
             .map_or_else(|| self.snapshot.request_timeout(), Into::into)
     }
 }
 
-/// A server's answer, and which server.
-pub(super) struct Forwarded {
+/// A server's response, and the server that sent it.
+pub(super) struct ForwardedResponse {
     pub(super) answer: HttpResponse<BodySource>,
-    pub(super) server: Arc<Server>,
-}
-
-/// Why there is no answer of a server.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// No route covers the request.
-    NoRoute,
-    /// The server that the limits service names cannot be used.
-    NoBackend(String),
-    /// No server could be reached.
-    Unreachable(io::Error),
-    /// An idle connection ended before the answer came: the request may never have arrived.
-    Unanswered(io::Error),
-    /// The connection broke before the answer came.
-    Broken {
-        reason: UpstreamFailure,
-        words: String,
-    },
-    /// The client's body did not come to its end.
-    Client,
-    /// The answer did not come in time.
-    TooLate,
-    /// The client's body did not come in time.
-    TooSlow,
-    /// The request's body is larger than is allowed.
-    TooLarge,
-}
-
-impl From<ExchangeError> for Failure {
-    fn from(error: ExchangeError) -> Self {
-        let words = error.to_string();
-        match error {
-            ExchangeError::NoResponse(error) => Self::Unanswered(error),
-            ExchangeError::Closed(_) => Self::Broken {
-                reason: UpstreamFailure::Closed,
-                words,
-            },
-            ExchangeError::Protocol(_) => Self::Broken {
-                reason: UpstreamFailure::Protocol,
-                words,
-            },
-            ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
-            ExchangeError::Body(_) => Self::Client,
-            ExchangeError::TimedOut => Self::TooLate,
-        }
-    }
-}
-
-impl From<hyper::Error> for Failure {
-    fn from(error: hyper::Error) -> Self {
-        let mut source = std::error::Error::source(&error);
-        while let Some(inner) = source {
-            match inner.downcast_ref() {
-                Some(BodyError::TooLarge) => return Self::TooLarge,
-                Some(_) => return Self::Client,
-                None => source = inner.source(),
-            }
-        }
-        let reason = if error.is_parse() {
-            UpstreamFailure::Protocol
-        } else {
-            UpstreamFailure::Closed
-        };
-        Self::Broken {
-            reason,
-            words: error.to_string(),
-        }
-    }
-}
-
-impl Failure {
-    /// As it is counted.
-    fn reason(&self) -> Option<UpstreamFailure> {
-        match self {
-            Self::Broken { reason, .. } => Some(*reason),
-            Self::Unanswered(_) => Some(UpstreamFailure::Closed),
-            Self::TooLate => Some(UpstreamFailure::Timeout),
-            // Counted for each server that was tried, or nothing that a server has done.
-            Self::Unreachable(_)
-            | Self::NoRoute
-            | Self::NoBackend(_)
-            | Self::TooLarge
-            | Self::TooSlow
-            | Self::Client => None,
-        }
-    }
-
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::NoBackend(_)
-            | Self::Unreachable(_)
-            | Self::Unanswered(_)
-            | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
-            Self::Client => StatusCode::BAD_REQUEST,
-            Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        }
-    }
-
-    /// Says no more than the caller needs to know.
-    pub(super) fn answer(&self) -> HttpResponse<Bytes> {
-        let status = self.status();
-        HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoute => f.write_str("no route covers the request"),
-            Self::NoBackend(why) => write!(
-                f,
-                "the server that the limits service names cannot be used: {why}"
-            ),
-            Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
-            Self::Unanswered(error) => write!(
-                f,
-                "the server ended the connection without an answer: {error}"
-            ),
-            Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
-            Self::Client => f.write_str("the client's body did not come to its end"),
-            Self::TooLate => f.write_str("the server did not answer in time"),
-            Self::TooSlow => f.write_str("the client's body did not come in time"),
-            Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
-        }
-    }
+    pub(super) server: Arc<UpstreamServer>,
 }
 
 /// Sends a request to one of its servers.
 ///
-/// Futures that are seldom needed lie in boxes: the future of a request is memory that each
-/// connection touches.
+/// Futures that are seldom needed are boxed, because every connection keeps the memory of the
+/// request's future.
 pub(super) async fn forward(
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     parts: &mut Parts,
     body: ClientBody,
-) -> Result<Forwarded, Failure> {
-    let Forwarding {
+) -> Result<ForwardedResponse, ForwardFailure> {
+    let ForwardContext {
         caller, snapshot, ..
     } = *forwarding;
-    let candidates = Candidates::find(forwarding, parts.uri.path())?;
+    let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
+    // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in candidates.in_turn() {
-        let of_server = |answer| Forwarded {
+        let of_server = |answer| ForwardedResponse {
             answer,
             server: Arc::clone(server),
         };
         if let Some(sender) = http2_client::open_connection(server.id) {
-            return Box::pin(streams::send(forwarding, server, sender, parts, body))
+            return Box::pin(http2_forward::send(forwarding, server, sender, parts, body))
                 .await
                 .map(of_server);
         }
@@ -218,7 +100,7 @@ pub(super) async fn forward(
             let longest = Some(forwarding.request_timeout());
             let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
             match exchange.response(longest).await {
-                // The connection was idle, and the server may have closed it at the same moment.
+                // The server closed the idle connection at the same moment: dial a new one.
                 Err(ExchangeError::NoResponse(_)) => {}
                 answered => {
                     return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
@@ -242,11 +124,12 @@ pub(super) async fn forward(
             }
         }
     }
-    Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
+    Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
 }
 
-/// A gRPC call may be quiet for as long as it is used; over HTTP/1 there are none.
-fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
+/// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
+/// there are no such calls.
+fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     if caller.is_http2 && grpc::is_call(&parts.headers) {
         UploadPace::Messages
     } else {
@@ -254,17 +137,17 @@ fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
     }
 }
 
-/// Servers that a request may go to.
-enum Candidates<'a> {
+/// The servers that a request may go to.
+enum CandidateServers<'a> {
     /// The one that the limits service names.
-    Named(Arc<Server>),
+    Named(Arc<UpstreamServer>),
     /// Those of its route.
-    Route(&'a Group),
+    Route(&'a ServerGroup),
 }
 
-impl<'a> Candidates<'a> {
-    fn find(forwarding: &Forwarding<'a>, path: &str) -> Result<Self, Failure> {
-        let Forwarding {
+impl<'a> CandidateServers<'a> {
+    fn find(forwarding: &ForwardContext<'a>, path: &str) -> Result<Self, ForwardFailure> {
+        let ForwardContext {
             caller,
             snapshot,
             host,
@@ -276,17 +159,20 @@ impl<'a> Candidates<'a> {
         {
             Some(backend) => {
                 let named = caller.handler.backend_server(&snapshot.gate, backend);
-                named.map(Self::Named).map_err(Failure::NoBackend)
+                named.map(Self::Named).map_err(ForwardFailure::NoBackend)
             }
             None => {
-                let group = snapshot.routes.group(host, path).ok_or(Failure::NoRoute)?;
+                let group = snapshot
+                    .routes
+                    .group(host, path)
+                    .ok_or(ForwardFailure::NoRoute)?;
                 Ok(Self::Route(group))
             }
         }
     }
 
     /// The servers in the order in which the request should try them.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let (named, group) = match self {
             Self::Named(server) => (Some(server), None),
             Self::Route(group) => (None, Some(group)),
@@ -300,26 +186,28 @@ impl<'a> Candidates<'a> {
 /// Sends a request over a new connection, in the version of HTTP that the server speaks.
 async fn send_over(
     stream: ServerStream,
-    forwarding: &Forwarding<'_>,
-    server: &Server,
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
     parts: &mut Parts,
     body: ForwardedBody,
-) -> Result<HttpResponse<BodySource>, Failure> {
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
         let sender = http2_client::start(stream, server.id).await?;
-        return streams::send(forwarding, server, sender, parts, body).await;
+        return http2_forward::send(forwarding, server, sender, parts, body).await;
     }
     let exchange = Exchange::start(stream, server.id);
     send(forwarding, server, exchange, parts, body).await
 }
 
+/// Sends a request over HTTP/1 and waits for the head of the response. Without a body to upload,
+/// the connection's own timeout suffices; with one, the upload is watched as well.
 async fn send(
-    forwarding: &Forwarding<'_>,
-    server: &Server,
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
     exchange: Exchange,
     parts: &mut Parts,
     body: ForwardedBody,
-) -> Result<HttpResponse<BodySource>, Failure> {
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let progress = body.progress();
     let exchange = request(exchange, forwarding, parts, body);
     let answered = match progress {
@@ -332,10 +220,10 @@ async fn send(
     answer(forwarding, server, answered)
 }
 
-/// The request as the server gets it, ready to be sent.
+/// Writes the request as the server gets it into the exchange; nothing is sent yet.
 fn request(
     exchange: Exchange,
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     parts: &Parts,
     body: ForwardedBody,
 ) -> Exchange {
@@ -344,17 +232,17 @@ fn request(
     })
 }
 
-/// Makes what came of an exchange into the client's answer.
+/// Makes the result of an exchange into the client's response, and records how the server did.
 fn answer(
-    forwarding: &Forwarding<'_>,
-    server: &Server,
-    answered: Result<HttpResponse<ExchangeBody>, Failure>,
-) -> Result<HttpResponse<BodySource>, Failure> {
-    let Forwarding {
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    answered: Result<HttpResponse<ExchangeBody>, ForwardFailure>,
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
+    let ForwardContext {
         caller, snapshot, ..
     } = *forwarding;
-    let answer =
-        answered.inspect_err(|failure| blame(server, failure, &caller.handler.gate.metrics))?;
+    let answer = answered
+        .inspect_err(|failure| record_failure(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(answer.map(BodySource::Exchange));
@@ -368,23 +256,28 @@ fn answer(
         })
     });
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
-        // Nobody asked for it.
-        return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
+        // The server switched protocols although the client did not ask for it.
+        return Err(ForwardFailure::Unreachable(
+            io::ErrorKind::InvalidData.into(),
+        ));
     }
     Ok(answer.map(|switched| BodySource::Switched(switched.map(Box::new))))
 }
 
-/// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
+/// Waits for the head of a response. The server's time starts when the client has sent its body:
+/// until then the client's pace is checked instead.
 pub(super) async fn in_time<T>(
-    forwarding: &Forwarding<'_>,
+    forwarding: &ForwardContext<'_>,
     upload: Option<Arc<UploadProgress>>,
-    answer: impl Future<Output = Result<T, impl Into<Failure>>>,
-) -> Result<T, Failure> {
+    answer: impl Future<Output = Result<T, impl Into<ForwardFailure>>>,
+) -> Result<T, ForwardFailure> {
     let longest = forwarding.request_timeout();
     let mut answer = std::pin::pin!(answer);
     let Some(upload) = upload else {
         let answered = tokio::time::timeout(longest, answer).await;
-        return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
+        return answered
+            .map_err(|_| ForwardFailure::TooLate)?
+            .map_err(Into::into);
     };
     let mut monitor = UploadMonitor::new(forwarding.snapshot.header_timeout());
     let mut since = Instant::now();
@@ -397,7 +290,7 @@ pub(super) async fn in_time<T>(
         match monitor.check(&upload) {
             UploadState::Sending => since = Instant::now(),
             UploadState::ServersTurn if since.elapsed() < longest => {}
-            UploadState::ServersTurn => return Err(Failure::TooLate),
+            UploadState::ServersTurn => return Err(ForwardFailure::TooLate),
             UploadState::TooSlow => {
                 forwarding
                     .caller
@@ -405,13 +298,13 @@ pub(super) async fn in_time<T>(
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Slow);
-                return Err(Failure::TooSlow);
+                return Err(ForwardFailure::TooSlow);
             }
         }
     }
 }
 
-/// Why a connection could not be made, as it is counted.
+/// The label under which a failed connection attempt is counted.
 fn reason_of(error: &io::Error) -> UpstreamFailure {
     match error.kind() {
         io::ErrorKind::TimedOut => UpstreamFailure::ConnectTimeout,
@@ -420,16 +313,17 @@ fn reason_of(error: &io::Error) -> UpstreamFailure {
     }
 }
 
-/// What the server has to answer for.
-pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
+/// Records a failure that is the server's: in its health and in the metrics.
+pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, metrics: &Metrics) {
     if let Some(reason) = failure.reason() {
         server.failed();
         metrics.upstream_failed(reason);
     }
 }
 
-/// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
-pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &Server) -> Parts {
+/// Takes the request out of `parts` and makes it one of HTTP/2, with scheme and authority in its
+/// target: they are sent as pseudo-headers.
+pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &UpstreamServer) -> Parts {
     let mut parts = std::mem::replace(parts, Request::new(()).into_parts().0);
     rewrite::to_upstream(&mut parts, hop);
     parts.version = Version::HTTP_2;
@@ -448,6 +342,8 @@ pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &Server) -> Par
     parts
 }
 
+/// Returns true for methods that may be sent twice (RFC 9110, section 9.2.2). TRACE is not among
+/// them here, because it is not forwarded.
 fn is_idempotent(method: &Method) -> bool {
     matches!(
         *method,

@@ -1,4 +1,5 @@
-//! Our own answers in the words of gRPC: its clients read nothing else.
+//! Refusals and errors of the proxy as gRPC responses: clients of gRPC do not read the status of
+//! HTTP.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -8,7 +9,7 @@ use sluicegate_net::HttpResponse;
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// Whether these are the headers of a call.
+/// Returns true when these are the headers of a gRPC call.
 pub(super) fn is_call(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(CONTENT_TYPE) else {
         return false;
@@ -25,8 +26,9 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
         )
 }
 
-/// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
-pub(super) fn in_words(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
+/// Makes a response one of gRPC: HTTP 200 without a body, with `grpc-status` in the header instead
+/// of the trailers. A response that has a `grpc-status` already stays as it is.
+pub(super) fn to_grpc(mut answer: HttpResponse<Bytes>) -> HttpResponse<Bytes> {
     if answer.lines.has_own_line(&STATUS) {
         return answer;
     }
@@ -105,7 +107,7 @@ mod tests {
         let mut lines = ResponseLines::default();
         lines.append(&STATUS, |text| text.push(b'8'));
         let response =
-            in_words(HttpResponse::new(StatusCode::OK, lines, Bytes::new())).into_response();
+            to_grpc(HttpResponse::new(StatusCode::OK, lines, Bytes::new())).into_response();
         assert_eq!(
             (response.headers().len(), &response.headers()[STATUS]),
             (1, &HeaderValue::from_static("8"))
@@ -115,7 +117,7 @@ mod tests {
     #[test]
     fn other_answers_say_what_they_mean_in_the_header() {
         let response =
-            in_words(HttpResponse::plain_text(StatusCode::FORBIDDEN, "no")).into_response();
+            to_grpc(HttpResponse::plain_text(StatusCode::FORBIDDEN, "no")).into_response();
         assert!(response.status() == 200 && response.body().is_empty());
         assert_eq!(
             (&response.headers()[STATUS], &response.headers()[MESSAGE]),

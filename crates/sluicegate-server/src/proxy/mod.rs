@@ -4,13 +4,14 @@
 
 mod body;
 mod dial;
-mod ending;
 mod forward;
+mod forward_failure;
 mod grpc;
+mod http2_forward;
+mod request_guard;
 pub(crate) mod rewrite;
 mod service;
 mod state;
-mod streams;
 pub(crate) mod upstream;
 
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! What changes about a request on its way to a server, and about the answer on its way back.
+//! The header lines that change between client and server, in both directions.
+//!
+//! HTTP/1 servers get their lines as text, HTTP/2 servers as a map; [`write_lines`] decides for
+//! both, so that no protocol forwards a line that the other removes.
 
 mod forwarded;
 mod key_headers;
@@ -15,29 +18,30 @@ use sluicegate_net::{HeaderText, UpgradeRequest, hop_by_hop};
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What is known about a request besides its own words.
+/// The facts about a request that its own header lines do not tell.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
     /// The caller's address, after trusted proxies were walked; the peer's if `None`.
     pub client_ip: Option<IpAddr>,
     /// The address at the other end of the connection.
     pub peer: IpAddr,
-    /// Whether what the peer says about those before it is believed.
+    /// True when the peer is a trusted proxy, whose `X-Forwarded-*` and `Forwarded` are kept.
     pub peer_is_trusted: bool,
-    /// How the peer reached us: `http` or `https`.
+    /// The scheme of the peer's connection: `http` or `https`.
     pub scheme: &'static str,
     /// The name of this request in logs, here and behind.
     pub request_id: &'a str,
     /// The change of protocol, if the server agrees; see [`sluicegate_net::upgrade_of`].
     pub upgrade: Option<&'a UpgradeRequest>,
-    /// Whether a body follows, be it announced or not.
+    /// True when a body follows, be it announced by a length or not.
     pub has_body: bool,
-    /// The headers that callers are told apart by, as [`key_headers`] lists them: they cannot be taken away, and have no twins.
+    /// The headers that limits and credentials are read from, as [`key_headers`] lists them. A
+    /// client cannot have them removed by naming them in `Connection`, and their twins are dropped.
     pub key_headers: &'a [HeaderName],
 }
 
-/// Where the lines of a request go: bytes of HTTP/1, or the map that connections of HTTP/2 take.
-pub trait Lines {
+/// The destination of a request's header lines: text of HTTP/1, or the map that HTTP/2 takes.
+pub trait HeaderSink {
     /// A line that the client sent.
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue);
     /// A line of ours, whose value comes in parts.
@@ -46,12 +50,12 @@ pub trait Lines {
 
 /// Writes the lines that a server gets of a request that was validated.
 ///
-/// What belongs to the client's connection goes. `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`, `Forwarded`,
-/// `Via`, `X-Request-Id` and `Host` are ours; what a trusted peer said in the first six is kept or added to. `Expect` was
-/// answered already.
-pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
+/// Hop-by-hop lines are removed. `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`,
+/// `Forwarded`, `Via`, `X-Request-Id` and `Host` are written by the proxy. Of these, a trusted
+/// peer's `X-Forwarded-*` and `Forwarded` are kept or added to. `Expect` was answered already.
+pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl HeaderSink) {
     let named = hop_by_hop::named(&parts.headers, hop.key_headers);
-    let mut said = forwarded::Said::default();
+    let mut trusted = forwarded::TrustedForwarding::default();
     let (mut takes_trailers, mut has_length) = (false, false);
     for (name, value) in &parts.headers {
         match name.as_str() {
@@ -63,11 +67,11 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
                 lines.sent(name, value);
             }
             "host" | "expect" | "x-request-id" | "x-real-ip" => {}
-            // Where CGI programs look for `HTTP_PROXY`; no client has reason to send it.
+            // CGI programs would read it as `HTTP_PROXY`; no client has reason to send it.
             "proxy" => {}
             other if hop_by_hop::is_hop_by_hop(other) => {}
             other if forwarded::is_family(other) => {
-                if hop.peer_is_trusted && !said.take(other, value) {
+                if hop.peer_is_trusted && !trusted.take(other, value) {
                     lines.sent(name, value);
                 }
             }
@@ -77,7 +81,7 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
     }
     let host = host(parts);
     lines.ours(&header::HOST, &[host]);
-    forwarded::write(&said, hop, host, lines);
+    forwarded::write(&trusted, hop, host, lines);
     lines.ours(&header::VIA, &[via(parts.version)]);
     lines.ours(&X_REQUEST_ID, &[hop.request_id.as_bytes()]);
     if takes_trailers {
@@ -92,7 +96,8 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
     }
 }
 
-/// Makes a request that was validated into the one that a server of HTTP/2 gets; see [`write_lines`].
+/// Makes a request that was validated into the one that a server of HTTP/2 gets; see
+/// [`write_lines`].
 pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
     const OURS: usize = 12;
     let mut headers = HeaderMap::with_capacity(parts.headers.len() + OURS);
@@ -103,8 +108,9 @@ pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
     }
 }
 
-/// Makes the answer of a server of HTTP/2 into the one that the client gets: what belongs to a connection goes, and what a
-/// body says of its length itself.
+/// Makes the response of an HTTP/2 server into the one that the client gets: hop-by-hop lines are
+/// removed, and so is a length, which the body itself tells. The length stays where there is no
+/// body to tell it: in responses to HEAD and in 304.
 pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
     let is_about_another = is_head || response.status() == StatusCode::NOT_MODIFIED;
     if !is_about_another {
@@ -113,7 +119,7 @@ pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
     hop_by_hop::strip(response.headers_mut());
 }
 
-impl Lines for HeaderText<'_> {
+impl HeaderSink for HeaderText<'_> {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.header(name, value);
     }
@@ -123,7 +129,7 @@ impl Lines for HeaderText<'_> {
     }
 }
 
-impl Lines for HeaderMap {
+impl HeaderSink for HeaderMap {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.append(name.clone(), value.clone());
     }
@@ -144,8 +150,8 @@ fn via(version: Version) -> &'static [u8] {
     }
 }
 
-/// The host that was asked for, with its port if it was sent. Empty if HTTP/1.0 sent none: HTTP/1.1 has the line in every
-/// request.
+/// The requested host, with its port if it was sent. Empty if a request of HTTP/1.0 has none, since
+/// HTTP/1.1 requires the line in every request.
 fn host(parts: &Parts) -> &[u8] {
     let line = || parts.headers.get(header::HOST).map(HeaderValue::as_bytes);
     parts

@@ -1,4 +1,7 @@
-//! One request: admitted, then forwarded, or refused.
+//! The handler of the proxy: one request is admitted and forwarded, or refused.
+//!
+//! `validate` comes first, because a request with ambiguous framing must close its connection; then
+//! admission; only then is a server touched.
 
 use std::sync::Arc;
 
@@ -16,81 +19,82 @@ use sluicegate_gate::request_id::{self, RequestId};
 use sluicegate_gate::telemetry::TRACEPARENT;
 use sluicegate_gate::telemetry::metrics::RequestOutcome;
 use sluicegate_net::{
-    BodyEnd, ClientBody, Connection, Handler, HttpResponse as Answer, IncomingRequest,
-    InvalidRequest, ResponseLines, upgrade_of, validate,
+    BodyEnd, ClientBody, Connection, Handler, HttpResponse, IncomingRequest, InvalidRequest,
+    ResponseLines, upgrade_of, validate,
 };
 
-use super::body::{AnswerBody, BodySource};
-use super::ending::{Ending, Story};
-use super::forward::{self, Forwarding};
+use super::body::{BodySource, ProxyBody};
+use super::forward::{self, ForwardContext};
 use super::grpc;
+use super::request_guard::{AccessRecord, RequestGuard};
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
 
-/// One client's connection, as its requests see it.
-pub(super) type Caller = Connection<ProxyState>;
+/// The connection of a client, shared by its requests.
+pub(super) type ClientConnection = Connection<ProxyState>;
 
 impl Handler for ProxyState {
-    type Body = AnswerBody;
+    type Body = ProxyBody;
 
     // No `async fn`: the request would be held twice by the future that every connection has.
     fn handle(
-        connection: &Arc<Caller>,
+        connection: &Arc<ClientConnection>,
         request: IncomingRequest,
-    ) -> impl Future<Output = Answer<AnswerBody>> + Send {
+    ) -> impl Future<Output = HttpResponse<ProxyBody>> + Send {
         let IncomingRequest { parts, end, body } = request;
         answer(connection, parts, end, body)
     }
 }
 
-/// Answers a request, whatever it is; `end` is where its body ends.
+/// Answers any request, valid or not; `end` tells where its body ends.
 async fn answer(
-    caller: &Arc<Caller>,
+    caller: &Arc<ClientConnection>,
     mut parts: Parts,
     end: Result<BodyEnd, InvalidRequest>,
     body: ClientBody,
-) -> Answer<AnswerBody> {
+) -> HttpResponse<ProxyBody> {
     let snapshot = Arc::clone(&caller.handler.snapshot());
     let gate = &caller.handler.gate;
-    let mut ending = Ending::new(caller, RequestId::next());
-    ending.is_logged = snapshot.gate.log_access;
+    let mut guard = RequestGuard::new(caller, RequestId::next());
+    guard.is_logged = snapshot.gate.log_access;
     if let Some(traces) = &gate.traces {
-        ending.span = traces.begin(
-            &ending.request_id,
+        guard.span = traces.begin(
+            &guard.request_id,
             &parts.headers,
             snapshot.gate.trusts(caller.peer.ip()),
         );
     }
-    if ending.is_logged || ending.span.is_some() {
-        ending.story = Some(Box::new(Story::of(&parts)));
+    if guard.is_logged || guard.span.is_some() {
+        guard.access_record = Some(Box::new(AccessRecord::of(&parts)));
     }
-    let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &ending).await {
+    let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &guard).await {
         Ok(admitted) => {
-            forward_it(caller, &snapshot, &mut parts, body, admitted, &mut ending).await
+            forward_admitted(caller, &snapshot, &mut parts, body, admitted, &mut guard).await
         }
-        Err(refused) => refuse(&parts.headers, body, refused, &mut ending).await,
+        Err(refused) => refuse(&parts.headers, body, refused, &mut guard).await,
     };
     answer.lines.replace(&request_id::HEADER, |text| {
-        text.extend_from_slice(ending.request_id.as_bytes())
+        text.extend_from_slice(guard.request_id.as_bytes())
     });
-    ending.status = answer.status.as_u16();
-    answer.map(|source| AnswerBody::new(source, ending))
+    guard.status = answer.status.as_u16();
+    answer.map(|source| ProxyBody::new(source, guard))
 }
 
-/// A request that may not go on.
+/// A request that is not forwarded.
 struct RefusedRequest {
     outcome: RequestOutcome,
-    /// It closes the connection where the request's end is in doubt, so that nothing after it is read.
-    answer: Answer<Bytes>,
+    /// The response. It closes the connection where the end of the request is in doubt, so that no
+    /// part of it is read as the next request.
+    answer: HttpResponse<Bytes>,
 }
 
-/// Everything before a server is touched: framing, then admission.
+/// Checks the framing, then asks admission; no server is touched yet.
 async fn admit_request(
-    caller: &Caller,
+    caller: &ClientConnection,
     snapshot: &ProxySnapshot,
     parts: &mut Parts,
     end: Result<BodyEnd, InvalidRequest>,
-    ending: &Ending,
+    guard: &RequestGuard,
 ) -> Result<Admitted, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
     let valid = end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
@@ -109,7 +113,7 @@ async fn admit_request(
         candidate: Candidate::Request(head),
         purpose: Purpose::Spend,
         protocol: None,
-        record: ending.story.as_ref().map(|story| &story.admission),
+        record: guard.access_record.as_ref().map(|record| &record.admission),
     };
     let admitted = match admit(&caller.handler.gate, &snapshot.gate, question).await {
         Admission::Admitted(admitted) => admitted,
@@ -121,6 +125,7 @@ async fn admit_request(
     Ok(admitted)
 }
 
+/// The response to a request that admission refused.
 fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
     let mut lines = ResponseLines::default();
     let (status, body) = write_refusal(
@@ -132,12 +137,13 @@ fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> Refuse
     );
     RefusedRequest {
         outcome: RequestOutcome::of_refusal(refusal.label()),
-        answer: Answer::new(status, lines, body),
+        answer: HttpResponse::new(status, lines, body),
     }
 }
 
+/// The response to a request that breaks the rules of HTTP or exceeds a bound.
 fn malformed(refusal: &InvalidRequest) -> RefusedRequest {
-    let mut answer = Answer::plain_text(refusal.status(), refusal.to_string());
+    let mut answer = HttpResponse::plain_text(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
         let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
         answer
@@ -151,37 +157,40 @@ fn malformed(refusal: &InvalidRequest) -> RefusedRequest {
     }
 }
 
-/// Answers without a server. What is left of a small body is read, so that the connection can go on; a large one ends it.
+/// Answers without a server. The rest of a small body is drained so that the connection can be
+/// reused; a large one closes it.
 async fn refuse(
     headers: &HeaderMap,
     body: ClientBody,
     refused: RefusedRequest,
-    ending: &mut Ending,
-) -> Answer<BodySource> {
-    ending.outcome = refused.outcome;
+    guard: &mut RequestGuard,
+) -> HttpResponse<BodySource> {
+    guard.outcome = refused.outcome;
     let mut answer = refused.answer;
     answer.closes = answer.closes || !body.is_end_stream() && !Box::pin(body.drain(headers)).await;
     if grpc::is_call(headers) {
-        grpc::in_words(answer)
+        grpc::to_grpc(answer)
     } else {
         answer
     }
     .map(BodySource::own)
 }
 
-async fn forward_it(
-    caller: &Arc<Caller>,
+/// Forwards an admitted request, and adds the headers of the limits to the response. A failure
+/// becomes a response as well, and the charge stays: the request was allowed.
+async fn forward_admitted(
+    caller: &Arc<ClientConnection>,
     snapshot: &Arc<ProxySnapshot>,
     parts: &mut Parts,
     body: ClientBody,
     admitted: Admitted,
-    ending: &mut Ending,
-) -> Answer<BodySource> {
-    if let Some(span) = &ending.span {
+    guard: &mut RequestGuard,
+) -> HttpResponse<BodySource> {
+    if let Some(span) = &guard.span {
         parts.headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (upgrade_of(parts), ending.request_id);
+    let (upgrade, request_id) = (upgrade_of(parts), guard.request_id);
     let hop = rewrite::Hop {
         client_ip: admitted.client_ip,
         peer: caller.peer.ip(),
@@ -192,7 +201,7 @@ async fn forward_it(
         has_body: !body.is_end_stream(),
         key_headers: &snapshot.key_headers,
     };
-    let forwarding = Forwarding {
+    let forwarding = ForwardContext {
         caller,
         snapshot,
         host: admitted.host.as_deref(),
@@ -202,18 +211,18 @@ async fn forward_it(
     let forwarded = forward::forward(&forwarding, parts, body).await;
     let mut answer = match forwarded {
         Ok(forwarded) => {
-            ending.outcome = RequestOutcome::Forwarded;
-            if let Some(story) = &mut ending.story {
-                story.upstream = Some(forwarded.server.authority.clone());
+            guard.outcome = RequestOutcome::Forwarded;
+            if let Some(record) = &mut guard.access_record {
+                record.upstream = Some(forwarded.server.authority.clone());
             }
             forwarded.answer
         }
         Err(failure) => {
-            ending.outcome = RequestOutcome::UpstreamError;
-            tracing::debug!(request_id = ?ending.request_id, "{failure}");
+            guard.outcome = RequestOutcome::UpstreamError;
+            tracing::debug!(request_id = ?guard.request_id, "{failure}");
             let answer = failure.answer();
             if is_call {
-                grpc::in_words(answer)
+                grpc::to_grpc(answer)
             } else {
                 answer
             }
@@ -244,7 +253,7 @@ impl ResponseFields for LimitFields<'_> {
     }
 }
 
-/// Whether a request has no body at all, so that it can be sent twice.
+/// Returns true when a request has no body at all, so that it can be sent twice.
 pub(super) fn is_bodiless(parts: &Parts, body: &ClientBody) -> bool {
     body.is_end_stream()
         && parts

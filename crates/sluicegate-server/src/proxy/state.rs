@@ -1,4 +1,5 @@
-//! The proxy's part of the configuration in force, and what outlives it: servers and their health.
+//! The proxy's part of the configuration in force, and the state that outlives it: servers and
+//! their health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_net::tls;
 
 use super::rewrite;
-use super::upstream::{Routes, Server, Servers};
+use super::upstream::{RouteTable, ServerRegistry, UpstreamServer};
 
 /// One version of the proxy's configuration, together with the gate's.
 pub(crate) struct ProxySnapshot {
@@ -24,7 +25,7 @@ pub(crate) struct ProxySnapshot {
 
 /// The settings of the section `proxy`, ready for use.
 pub(crate) struct ProxySettings {
-    pub(super) routes: Routes,
+    pub(super) routes: RouteTable,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) bounds: Bounds,
     pub(super) timeouts: Timeouts,
@@ -58,7 +59,7 @@ impl ProxySettings {
 pub(crate) struct ProxyState {
     pub(super) gate: Arc<Gate>,
     current: ArcSwap<ProxySnapshot>,
-    servers: Servers,
+    servers: ServerRegistry,
     /// The port of the built-in server, if it runs.
     echo: Option<u16>,
 }
@@ -71,7 +72,7 @@ impl ProxyState {
         proxy: &Proxy,
         echo: Option<u16>,
     ) -> Result<Self, Vec<String>> {
-        let servers = Servers::default();
+        let servers = ServerRegistry::default();
         let settings = settings(config, proxy, &servers, echo)?;
         let snapshot = ProxySnapshot {
             gate: Arc::clone(&gate.snapshot()),
@@ -113,19 +114,19 @@ impl ProxyState {
         &self,
         snapshot: &Snapshot,
         backend: &Backend,
-    ) -> Result<Arc<Server>, String> {
+    ) -> Result<Arc<UpstreamServer>, String> {
         let external = snapshot
             .external
             .as_ref()
             .ok_or("there is no limits service any more")?;
-        self.servers.told(backend, external.backends())
+        self.servers.backend(backend, external.backends())
     }
 }
 
 fn settings(
     config: &Config,
     proxy: &Proxy,
-    servers: &Servers,
+    servers: &ServerRegistry,
     echo: Option<u16>,
 ) -> Result<ProxySettings, Vec<String>> {
     let routes = servers.routes(&proxy.routes, echo);

@@ -1,4 +1,7 @@
-//! The servers behind the proxy: which of them a request goes to, and how well they are.
+//! The servers behind the proxy, their health, and the routes that lead to them.
+//!
+//! Servers outlive the configuration: a reload that names the same server gets the same one, with
+//! its idle connections and its health.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +21,9 @@ use tokio_rustls::TlsConnector;
 use crate::file_hash;
 
 /// A server that requests are forwarded to.
-pub(crate) struct Server {
-    /// Which pool its connections are kept in, if they are; the same as long as it is configured in the same way.
+pub(crate) struct UpstreamServer {
+    /// The pool of its idle connections; `None` when none are kept. It stays the same as long as
+    /// the server is configured in the same way.
     pub(super) id: Option<usize>,
     pub(super) host: String,
     pub(super) port: u16,
@@ -27,20 +31,21 @@ pub(crate) struct Server {
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
     /// `host:port`, for logs and for requests that say no host.
     pub(super) authority: HeaderValue,
-    /// Which addresses may be dialled; `None` is all, because an operator named the server.
+    /// The addresses that may be dialled; `None` allows all, because an operator named the server.
     pub(super) policy: Option<BackendPolicy>,
-    health: Health,
+    health: ServerHealth,
 }
 
-/// Left alone for a while after failures in a row.
+/// Failures in a row. After [`UpstreamServer::FAILURES`] of them, other servers are preferred for a
+/// while. Relaxed order suffices: a request that reads an old value tries a server in vain.
 #[derive(Default)]
-struct Health {
+struct ServerHealth {
     failures: AtomicU32,
-    /// Milliseconds since the start of the process.
+    /// The end of the pause, in milliseconds of this process; 0 when there is none.
     away_until: AtomicU64,
 }
 
-impl Server {
+impl UpstreamServer {
     fn new(
         id: Option<usize>,
         host: String,
@@ -63,13 +68,17 @@ impl Server {
             tls,
             authority,
             policy,
-            health: Health::default(),
+            health: ServerHealth::default(),
         })
     }
 
+    /// Failures in a row after which a server is avoided.
     const FAILURES: u32 = 3;
+    /// The time for which a server is avoided after the last failure.
     const PAUSE: Duration = Duration::from_secs(5);
 
+    /// Records a response, and ends the pause. It writes only after failures, so that healthy
+    /// servers share a cache line that nobody writes to.
     pub(super) fn succeeded(&self) {
         if self.health.failures.load(Relaxed) != 0 {
             self.health.failures.store(0, Relaxed);
@@ -77,7 +86,7 @@ impl Server {
         }
     }
 
-    /// It refused a connection, broke one, or did not answer in time.
+    /// Records that it refused a connection, broke one, or did not answer in time.
     pub(super) fn failed(&self) {
         if self.health.failures.fetch_add(1, Relaxed) + 1 >= Self::FAILURES {
             self.health
@@ -86,18 +95,21 @@ impl Server {
         }
     }
 
+    /// True when the server is not avoided. After the pause one failure is enough to avoid it
+    /// again.
     fn is_well(&self) -> bool {
         let until = self.health.away_until.load(Relaxed);
         until == 0 || millis() >= until
     }
 }
 
+/// Milliseconds since the first call in this process: a time that fits an atomic.
 fn millis() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_millis() as u64
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({}:{})", self.host, self.port)
     }
@@ -105,23 +117,28 @@ impl fmt::Debug for Server {
 
 /// All servers of this process, so that a reload keeps their connections and their health.
 #[derive(Default)]
-pub(crate) struct Servers {
-    known: Mutex<HashMap<Known, Arc<Server>>>,
+pub(crate) struct ServerRegistry {
+    known: Mutex<HashMap<ServerIdentity, Arc<UpstreamServer>>>,
+    /// The number of the next pool of connections; numbers are never reused.
     next_id: AtomicUsize,
 }
 
-/// What makes a server the same as another.
+/// The key under which a server is found again after a reload.
 #[derive(PartialEq, Eq, Hash)]
-enum Known {
-    /// As it is configured, and what the file of its authorities holds: with other ones it is another server.
+enum ServerIdentity {
+    /// Its configuration, and the hash of its CA file: with other authorities it is another server.
     Configured(Upstream, Option<[u8; 32]>),
-    /// As the limits service names it, and what of that is allowed.
-    Told(Backend, BackendPolicy),
+    /// The URL that the limits service names, and the policy for such URLs.
+    Backend(Backend, BackendPolicy),
 }
 
-impl Servers {
-    /// The server for a configured one; `echo` is where the built-in one listens.
-    fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
+impl ServerRegistry {
+    /// Finds or makes a configured server; `echo` is the port of the built-in one.
+    fn server(
+        &self,
+        upstream: &Upstream,
+        echo: Option<u16>,
+    ) -> Result<Arc<UpstreamServer>, String> {
         let mut known = self.known.lock().expect("no holder of this lock panics");
         let authorities = match upstream {
             Upstream::Server {
@@ -130,7 +147,7 @@ impl Servers {
             } => file_hash::sha256_of(file).ok(),
             _ => None,
         };
-        let key = Known::Configured(upstream.clone(), authorities);
+        let key = ServerIdentity::Configured(upstream.clone(), authorities);
         if let Some(server) = known.get(&key) {
             return Ok(Arc::clone(server));
         }
@@ -155,19 +172,20 @@ impl Servers {
             }
         };
         let id = Some(self.next_id.fetch_add(1, Relaxed));
-        let server = Arc::new(Server::new(id, host, port, http, tls, None)?);
+        let server = Arc::new(UpstreamServer::new(id, host, port, http, tls, None)?);
         known.insert(key, Arc::clone(&server));
         Ok(server)
     }
 
-    /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
-    pub(crate) fn told(
+    /// Finds or makes the server that the limits service names. Beyond `BACKENDS_MAX` servers, the
+    /// later ones are not remembered and keep no connections.
+    pub(crate) fn backend(
         &self,
         backend: &Backend,
         policy: &BackendPolicy,
-    ) -> Result<Arc<Server>, String> {
-        const TOLD_MAX: usize = 1_024;
-        let key = Known::Told(backend.clone(), policy.clone());
+    ) -> Result<Arc<UpstreamServer>, String> {
+        const BACKENDS_MAX: usize = 1_024;
+        let key = ServerIdentity::Backend(backend.clone(), policy.clone());
         if let Some(server) = self
             .known
             .lock()
@@ -187,23 +205,23 @@ impl Servers {
             BackendHttp::Http1 => UpstreamHttp::Http1,
             BackendHttp::Http2 => UpstreamHttp::Http2,
         };
-        // Outside the lock: this reads files.
+        // Not under the lock, because this reads files.
         let tls = if tls {
             Some(tls::connector(&host, http, None)?)
         } else {
             None
         };
         let mut known = self.known.lock().expect("no holder of this lock panics");
-        let told = known
+        let backends = known
             .keys()
-            .filter(|key| matches!(key, Known::Told(..)))
+            .filter(|key| matches!(key, ServerIdentity::Backend(..)))
             .count();
-        let id = if told < TOLD_MAX {
+        let id = if backends < BACKENDS_MAX {
             Some(self.next_id.fetch_add(1, Relaxed))
         } else {
             None
         };
-        let server = Arc::new(Server::new(
+        let server = Arc::new(UpstreamServer::new(
             id,
             host,
             port,
@@ -217,12 +235,12 @@ impl Servers {
         })
     }
 
-    /// Routes over servers; every mistake is named.
+    /// Makes the routes of a configuration; an error lists every mistake in them.
     pub(crate) fn routes(
         &self,
         routes: &[Route],
         echo: Option<u16>,
-    ) -> Result<Routes, Vec<String>> {
+    ) -> Result<RouteTable, Vec<String>> {
         let mut mistakes = Vec::new();
         let mut made = Vec::new();
         for route in routes {
@@ -233,40 +251,45 @@ impl Servers {
                     Err(mistake) => mistakes.push(format!("proxy.upstream: {mistake}")),
                 }
             }
-            made.push(Destination {
+            made.push(RouteEntry {
                 host: route.host.clone(),
                 path: route.path.clone(),
-                group: Arc::new(Group {
+                group: Arc::new(ServerGroup {
                     servers,
                     next: AtomicUsize::new(0),
                 }),
             });
         }
         if mistakes.is_empty() {
-            Ok(Routes(made))
+            Ok(RouteTable(made))
         } else {
             Err(mistakes)
         }
     }
 }
 
-/// Where requests go, the most particular first.
-pub(crate) struct Routes(Vec<Destination>);
+/// The routes, the most particular first: the first that covers a request is taken.
+pub(crate) struct RouteTable(Vec<RouteEntry>);
 
-struct Destination {
+/// One route and its servers.
+struct RouteEntry {
+    /// The host, or `*.` and a domain; `None` covers every host, and requests without one.
     host: Option<String>,
+    /// The pattern of paths; `None` covers every path.
     path: Option<PathPattern>,
-    group: Arc<Group>,
+    group: Arc<ServerGroup>,
 }
 
-/// Servers that are as good as each other.
-pub(crate) struct Group {
-    servers: Vec<Arc<Server>>,
+/// The servers of one route, any of which can answer.
+pub(crate) struct ServerGroup {
+    servers: Vec<Arc<UpstreamServer>>,
+    /// Counts requests; the remainder is the server that is tried first.
     next: AtomicUsize,
 }
 
-impl Routes {
-    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<Group>> {
+impl RouteTable {
+    /// The servers for a host and a path; `None` when no route covers them.
+    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<ServerGroup>> {
         self.0
             .iter()
             .find(|destination| destination.covers(host, path))
@@ -274,7 +297,7 @@ impl Routes {
     }
 }
 
-impl Destination {
+impl RouteEntry {
     fn covers(&self, host: Option<&str>, path: &str) -> bool {
         let host_covers = |own: &str| match (own.strip_prefix("*."), host) {
             (_, None) => false,
@@ -288,9 +311,9 @@ impl Destination {
     }
 }
 
-impl Group {
-    /// The servers in the order in which a request should try them: turn by turn, those that are well first.
-    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+impl ServerGroup {
+    /// The servers in the order in which a request tries them: round robin, healthy ones first.
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let count = self.servers.len();
         let first = if count > 1 {
             self.next.fetch_add(1, Relaxed)

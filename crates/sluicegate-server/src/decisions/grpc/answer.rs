@@ -1,4 +1,4 @@
-//! What a gateway is told.
+//! The response to a gateway: a code for each descriptor and for all, headers and metadata.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use prost_types::{Struct, Value};
 use sluicegate::http::{ResponseHeaders, retry_after_secs};
 use sluicegate::{Decision, LimitOutcome, Nanos};
 
+use super::descriptors::{ChargeIndex, DescriptorCharges};
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit,
 };
-use super::question::{ChargeIndex, Question};
 use super::units;
 
-/// The entries of a decision on what is taken and on what is given back, one per charge; empty where
-/// nothing was decided.
-pub(super) struct Outcomes<'a> {
+/// The entries of a decision on what is taken and on what is given back, one per charge; empty
+/// where nothing was decided.
+pub(super) struct ChargeOutcomes<'a> {
     take: &'a [Option<LimitOutcome>],
     give: &'a [Option<LimitOutcome>],
 }
 
-impl<'a> Outcomes<'a> {
+impl<'a> ChargeOutcomes<'a> {
     pub(super) fn of(
-        question: &Question<'_>,
+        charges: &DescriptorCharges<'_>,
         taken: Option<&'a Decision>,
         given: Option<&'a Decision>,
     ) -> Self {
@@ -34,8 +34,8 @@ impl<'a> Outcomes<'a> {
             taken.map_or(&[][..], Decision::entries),
             given.map_or(&[][..], Decision::entries),
         );
-        debug_assert!(take.is_empty() || take.len() == question.take.len());
-        debug_assert!(give.is_empty() || give.len() == question.give.len());
+        debug_assert!(take.is_empty() || take.len() == charges.take.len());
+        debug_assert!(give.is_empty() || give.len() == charges.give.len());
         Self { take, give }
     }
 
@@ -46,23 +46,23 @@ impl<'a> Outcomes<'a> {
         }
     }
 
-    /// True when an enforced limit denied the charge. What is given back denies nothing.
-    fn is_denied_at(&self, question: &Question<'_>, index: ChargeIndex) -> bool {
+    /// True when an enforced limit denied the charge. A refund is never denied.
+    fn is_denied_at(&self, charges: &DescriptorCharges<'_>, index: ChargeIndex) -> bool {
         let ChargeIndex::Take(at) = index else {
             return false;
         };
-        question.take[at].enforced
+        charges.take[at].enforced
             && self
                 .at(index)
                 .is_some_and(|charged| !charged.outcome.is_allowed())
     }
 }
 
-/// The answer to a request of so many descriptors.
+/// The response to a request with this number of descriptors.
 pub(super) fn answer(
     descriptors: usize,
-    question: &Question<'_>,
-    outcomes: &Outcomes<'_>,
+    charges: &DescriptorCharges<'_>,
+    outcomes: &ChargeOutcomes<'_>,
     taken: Option<&Decision>,
     headers: &ResponseHeaders,
 ) -> RateLimitResponse {
@@ -70,7 +70,7 @@ pub(super) fn answer(
     RateLimitResponse {
         overall_code: code(is_denied).into(),
         statuses: (0..descriptors)
-            .map(|descriptor| status(descriptor, question, outcomes))
+            .map(|descriptor| status(descriptor, charges, outcomes))
             .collect(),
         response_headers_to_add: taken
             .map_or_else(Vec::new, |decision| lines(decision, is_denied, headers)),
@@ -78,7 +78,7 @@ pub(super) fn answer(
     }
 }
 
-/// The answer where no limit was asked: each descriptor is denied or not.
+/// The response where no limit was asked: each descriptor is denied or not.
 pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimitResponse {
     let status = |is_denied| DescriptorStatus {
         code: code(is_denied).into(),
@@ -95,7 +95,8 @@ pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimi
     }
 }
 
-/// What a log may want to know of a request that was refused, or decided without the store. Most are neither.
+/// Metadata for the gateway's log about a request that was denied, or decided without the store.
+/// Most are neither and have none.
 fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
     if !is_denied && !decision.is_degraded() {
         return None;
@@ -114,18 +115,23 @@ fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
     Some(Struct { fields })
 }
 
-/// What the limits of one descriptor say: the one that is nearest to its end speaks for all.
-fn status(descriptor: usize, question: &Question<'_>, outcomes: &Outcomes<'_>) -> DescriptorStatus {
-    let own = question
+/// The status of one descriptor, taken from its tightest limit: a denied one first, then the one
+/// with the longest wait, then the one with the least left.
+fn status(
+    descriptor: usize,
+    charges: &DescriptorCharges<'_>,
+    outcomes: &ChargeOutcomes<'_>,
+) -> DescriptorStatus {
+    let own = charges
         .shares
         .iter()
         .filter(|(owner, _)| *owner == descriptor)
         .map(|(_, place)| *place);
-    let said = own.filter_map(|place| Some((place, outcomes.at(place)?)));
-    let tightest = said.min_by_key(|(place, charged)| {
+    let decided = own.filter_map(|place| Some((place, outcomes.at(place)?)));
+    let tightest = decided.min_by_key(|(place, charged)| {
         let wait = charged.outcome.retry_after().unwrap_or(Nanos::MAX);
         (
-            !outcomes.is_denied_at(question, *place),
+            !outcomes.is_denied_at(charges, *place),
             std::cmp::Reverse(wait),
             charged.outcome.remaining(),
         )
@@ -137,8 +143,8 @@ fn status(descriptor: usize, question: &Question<'_>, outcomes: &Outcomes<'_>) -
         };
     };
     let charge = match place {
-        ChargeIndex::Take(at) => &question.take[at],
-        ChargeIndex::Give(at) => &question.give[at],
+        ChargeIndex::Take(at) => &charges.take[at],
+        ChargeIndex::Give(at) => &charges.give[at],
     };
     let (requests_per_unit, unit) = units::rate_of(&charged.quota);
     let limit = RateLimit {
@@ -147,7 +153,7 @@ fn status(descriptor: usize, question: &Question<'_>, outcomes: &Outcomes<'_>) -
         name: charge.key.limit().name.clone(),
     };
     DescriptorStatus {
-        code: code(outcomes.is_denied_at(question, place)).into(),
+        code: code(outcomes.is_denied_at(charges, place)).into(),
         current_limit: Some(limit),
         limit_remaining: u32::try_from(charged.outcome.remaining()).unwrap_or(u32::MAX),
         duration_until_reset: Some(duration(charged.outcome.reset_after())),

@@ -1,11 +1,12 @@
-//! Envoy's rate limit service, with health and reflection beside it.
+//! Envoy's rate limit service, with the services for health and reflection.
 //!
-//! A connection is served by the core that took it. The way of a decision: `question.rs` finds the limits of each descriptor,
-//! the limiter takes all charges or none, `answer.rs` tells what came of it.
+//! A connection is served by the core that accepted it. A decision has three steps:
+//! `descriptors.rs` finds the limits of each descriptor, admission takes all charges or none,
+//! `answer.rs` writes the response.
 
 mod answer;
+mod descriptors;
 pub mod messages;
-mod question;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -46,13 +47,13 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-use self::answer::Outcomes;
+use self::answer::ChargeOutcomes;
+use self::descriptors::{DescriptorCharges, DescriptorParts};
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use self::question::{Ground, Question};
-use super::door::{DoorTls, Protocol};
+use super::endpoint::{EndpointProtocol, EndpointTls};
 use super::{DecisionCall, DecisionsState, SharedToken};
 
-/// The question, as a path.
+/// The path of the method that gateways call.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 const METHOD: &str = "ShouldRateLimit";
@@ -60,23 +61,23 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/";
 const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
 
-/// The bytes of a question at most.
+/// The most bytes of a request message.
 const MESSAGE_MAX: usize = 64 * 1024;
-/// A connection on which nothing is asked for so long ends.
+/// The time after which a connection without a first request is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is beside the question: seldom asked, so a box more does not matter.
-type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+/// A service that is seldom called, so that the cost of its box does not matter.
+type BoxedService = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
-/// Services beside the question.
-struct Services {
-    health: Beside,
-    reflection: Beside,
-    reflection_alpha: Beside,
+/// The services besides the rate limit service.
+struct SideServices {
+    health: BoxedService,
+    reflection: BoxedService,
+    reflection_alpha: BoxedService,
 }
 
-impl Services {
-    /// Health says that all is well for as long as the process takes questions.
+impl SideServices {
+    /// Health reports `SERVING` for as long as the process accepts requests.
     fn new() -> Result<Arc<Self>, String> {
         const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
         let words = |error: tonic_reflection::server::Error| format!("reflection: {error}");
@@ -86,7 +87,7 @@ impl Services {
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let reporter = HealthReporter::new();
-        // Nobody else holds it, so this is done when it is looked at.
+        // Nobody else holds the state, so the future is ready at its first poll.
         let set = reporter
             .set_service_status(SERVICE, ServingStatus::Serving)
             .now_or_never();
@@ -100,19 +101,19 @@ impl Services {
     }
 }
 
-/// The door.
-pub(super) struct Envoy(Arc<Services>);
+/// Envoy's rate limit service as a protocol of the decision service.
+pub(super) struct EnvoyProtocol(Arc<SideServices>);
 
-impl Envoy {
+impl EnvoyProtocol {
     pub(super) fn new() -> Result<Self, String> {
-        Services::new().map(Self)
+        SideServices::new().map(Self)
     }
 }
 
-impl Protocol for Envoy {
+impl EndpointProtocol for EnvoyProtocol {
     const NAME: &'static str = super::GRPC;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.grpc
     }
 
@@ -122,9 +123,9 @@ impl Protocol for Envoy {
     }
 }
 
-/// Serves one gateway until it goes, asks nothing, or the process ends.
+/// Serves one gateway until it goes, sends no request, or the process ends.
 async fn serve(
-    services: Arc<Services>,
+    services: Arc<SideServices>,
     state: Arc<DecisionsState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
@@ -144,7 +145,7 @@ async fn serve(
     let mut is_young = true;
     loop {
         tokio::select! {
-            // Whatever goes wrong with one connection, its gateway sees it close.
+            // An error ends this connection only; its gateway sees it close.
             _ = connection.as_mut() => return,
             _ = ending.wait_for(|ending| *ending) => break,
             () = first.as_mut(), if is_young => {
@@ -159,6 +160,7 @@ async fn serve(
     let _ = connection.await;
 }
 
+/// The settings of HTTP/2, with bounds against floods of streams and resets.
 fn builder() -> http2::Builder<TokioExecutor> {
     const QUIET: Duration = Duration::from_secs(60);
     const WINDOW: u32 = 1 << 20;
@@ -177,15 +179,16 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// Checks the token, then calls the service that the path names.
 async fn respond(
-    services: &Services,
+    services: &SideServices,
     state: Arc<DecisionsState>,
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
-        // Whoever looks after processes has no token to show.
+        // Health checks of a process manager have no token to show.
         &services.health
     } else if let Some(token) = &state.token
         && !SharedToken::in_either_header(request.headers())
@@ -221,7 +224,7 @@ async fn respond(
     }
 }
 
-/// Reads the question and writes the answer.
+/// Decodes the request message, decides, and encodes the response.
 async fn should_rate_limit(
     state: &Arc<DecisionsState>,
     call: &DecisionCall,
@@ -242,30 +245,30 @@ async fn should_rate_limit(
         .await
 }
 
-/// Takes what all descriptors cost, or nothing; a request that passes is then given back what its
-/// other descriptors ask for.
+/// Takes the charges of all descriptors or none. If they pass, the refunds of descriptors with
+/// negative hits follow: nothing is given back for a request that is denied.
 async fn decide(
     state: &DecisionsState,
     call: &DecisionCall,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
     let (gate, snapshot) = (&state.gate, Arc::clone(&state.gate.snapshot()));
-    // A message that breaks a rule never comes to admission, which counts all others.
+    // An invalid message never comes to admission, which counts all others.
     let refused = |status: Status| {
         call.refuse(gate, DecisionAnswer::Refused);
         status
     };
-    let ground = Ground::of(request).map_err(refused)?;
-    let subjects = ground.subjects();
-    let question = match Question::of(&snapshot.policy, &ground, &subjects) {
-        Err(question::Mistake::Invalid(status)) => return Err(refused(status)),
-        Err(question::Mistake::Unidentified(missing)) => Err(missing),
-        Ok(question) => Ok(question),
+    let parts = DescriptorParts::of(request).map_err(refused)?;
+    let subjects = parts.subjects();
+    let charges = match DescriptorCharges::of(&snapshot.policy, &parts, &subjects) {
+        Err(descriptors::DescriptorError::Invalid(status)) => return Err(refused(status)),
+        Err(descriptors::DescriptorError::Unidentified(missing)) => Err(missing),
+        Ok(charges) => Ok(charges),
     };
     let candidate = Candidate::Charges {
         subjects: &subjects,
-        charges: match &question {
-            Ok(question) => Ok(&question.take),
+        charges: match &charges {
+            Ok(charges) => Ok(&charges.take),
             Err(missing) => Err(missing.clone()),
         },
     };
@@ -286,23 +289,23 @@ async fn decide(
         }
         Admission::Refused(refusal) => return Err(status_of(&refusal)),
     };
-    let question = question.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+    let charges = charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
     let is_allowed = taken.as_ref().is_none_or(Decision::is_allowed);
-    let given = match question.give.is_empty() || !is_allowed {
+    let given = match charges.give.is_empty() || !is_allowed {
         true => None,
-        false => refunded(gate, &snapshot, &question).await?,
+        false => refunded(gate, &snapshot, &charges).await?,
     };
-    let outcomes = Outcomes::of(&question, taken.as_ref(), given.as_ref());
+    let outcomes = ChargeOutcomes::of(&charges, taken.as_ref(), given.as_ref());
     Ok(answer::answer(
         request.descriptors.len(),
-        &question,
+        &charges,
         &outcomes,
         taken.as_ref(),
         &snapshot.headers,
     ))
 }
 
-/// The status of a refusal that is no answer in the words of the service.
+/// The gRPC status of a refusal that has no code in Envoy's protocol.
 fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Unavailable { error, .. } => Status::unavailable(error.to_string()),
@@ -314,13 +317,13 @@ fn status_of(refusal: &Refusal) -> Status {
     }
 }
 
-/// Gives back what descriptors with negative hits ask for.
+/// Refunds the charges of descriptors with negative hits.
 async fn refunded(
     gate: &Gate,
     snapshot: &Snapshot,
-    question: &Question<'_>,
+    charges: &DescriptorCharges<'_>,
 ) -> Result<Option<Decision>, Status> {
-    match charging::refund(gate, snapshot, &question.give, Nanos::ZERO).await {
+    match charging::refund(gate, snapshot, &charges.give, Nanos::ZERO).await {
         Verdict::Forward(decision) | Verdict::Reject(decision) => Ok(Some(decision)),
         Verdict::ForwardUnchecked(_) => Ok(None),
         Verdict::Unavailable { error, .. } => Err(Status::unavailable(error.to_string())),

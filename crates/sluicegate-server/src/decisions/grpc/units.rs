@@ -1,11 +1,12 @@
-//! Quotas in Envoy's words: so many requests in each second, minute, hour, day, month or year.
+//! Converts quotas from and to Envoy's form: a number of requests per second, minute, hour, day,
+//! month or year.
 
 use sluicegate::{Nanos, Quota, QuotaError, TokenBucket};
 
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use super::messages::envoy::r#type::v3::RateLimitUnit;
 
-/// From the shortest; a month has 30 days, a year 365.
+/// The units, the shortest first; a month has 30 days, a year 365.
 const UNITS: [(Unit, Nanos); 6] = [
     (Unit::Second, Nanos::SECOND),
     (Unit::Minute, Nanos::MINUTE),
@@ -15,8 +16,8 @@ const UNITS: [(Unit, Nanos); 6] = [
     (Unit::Year, Nanos::new(365 * Nanos::DAY.get())),
 ];
 
-/// The quota that a gateway sends along; `None` when its unit is not said or not known. None at all may pass when the
-/// number is 0.
+/// The quota that a gateway sends with a descriptor; `None` when its unit is missing or unknown. A
+/// number of 0 lets nothing pass.
 pub(super) fn quota_of(requests: u32, unit: i32) -> Option<Result<Quota, QuotaError>> {
     let unit = RateLimitUnit::try_from(unit).ok()?;
     let (_, span) = UNITS.iter().find(|(own, _)| *own as i32 == unit as i32)?;

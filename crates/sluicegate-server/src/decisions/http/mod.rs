@@ -1,4 +1,7 @@
-//! Decisions over HTTP/1.1: JSON in and out, and what gateways ask of an external authority.
+//! Decisions over HTTP/1.1: the JSON API, and external authorization for gateways.
+//!
+//! The network engine reads requests; `routes.rs` answers them, `reply.rs` and `problem.rs` write
+//! JSON.
 
 mod problem;
 mod reply;
@@ -21,26 +24,27 @@ use sluicegate_net::{
 use tokio::sync::watch;
 
 use super::DecisionsState;
-use super::door::{DoorTls, Protocol};
+use super::endpoint::{EndpointProtocol, EndpointTls};
 
 pub(super) use problem::Problem;
 
 /// A response of the decision service.
-pub(super) type Reply = Response<Full<Bytes>>;
+pub(super) type HttpReply = Response<Full<Bytes>>;
 
 /// The request line and headers, in bytes. A gateway passes on all that its client sent.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// The most header lines of a request.
 const HEADERS_MAX: usize = 200;
 /// For a request's head, and for the pause before it: gateways keep their connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decisions over HTTP as a protocol of the decision service.
-pub(super) struct Http {
+pub(super) struct HttpProtocol {
     server: Arc<HttpServer>,
     settings: ConnectionSettings,
 }
 
-impl Http {
+impl HttpProtocol {
     /// `ending` becomes true when no request may begin any more.
     pub(super) fn new(ending: &watch::Receiver<bool>) -> Self {
         let timeouts = HttpTimeouts {
@@ -71,10 +75,10 @@ impl Http {
     }
 }
 
-impl Protocol for Http {
+impl EndpointProtocol for HttpProtocol {
     const NAME: &'static str = super::HTTP;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.http
     }
 
@@ -109,7 +113,7 @@ impl Handler for DecisionsState {
         }
         let reply = routes::answer(&connection.handler, connection.peer, &parts, &mut body).await;
         let mut response = HttpResponse::from(reply);
-        // A response may not need the body, but the next request comes after it.
+        // A body that was not needed is drained so that the connection can be reused.
         response.closes = !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
         response
     }

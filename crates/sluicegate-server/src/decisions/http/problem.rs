@@ -1,4 +1,4 @@
-//! What was wrong with a question, as RFC 9457 has it.
+//! Errors of the JSON API as problem details (RFC 9457).
 
 use std::borrow::Cow;
 
@@ -10,20 +10,20 @@ use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
 use sluicegate_gate::admission::Refusal;
 
-use super::Reply;
+use super::HttpReply;
 use crate::json_request::{QuestionError, shortened};
 
-/// A question that has no answer.
+/// The reason why a request has no answer, as it is written to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::decisions) struct Problem {
     title: &'static str,
     #[serde(serialize_with = "as_number")]
     status: StatusCode,
     detail: Cow<'static, str>,
-    /// Where in the JSON, or which header.
+    /// The path within the JSON, or the name of a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// The limit that asked for more.
+    /// The limit whose counter the request does not identify.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
 }
@@ -46,7 +46,7 @@ impl Problem {
         }
     }
 
-    /// A mistake in a field of the question.
+    /// A mistake in a field of the request.
     pub(in crate::decisions) fn of_field(
         field: impl Into<String>,
         what: impl Into<Cow<'static, str>>,
@@ -57,7 +57,8 @@ impl Problem {
         }
     }
 
-    /// A question that does not say whose counter it is about.
+    /// A request that does not identify a counter: the limit is unknown, or a part of its key is
+    /// missing.
     pub(in crate::decisions) fn unidentified(missing: &MissingKey, is_by_name: bool) -> Self {
         let field = match (missing.reason, is_by_name) {
             (MissingReason::UnknownLimit, _) => "limit",
@@ -92,7 +93,7 @@ impl Problem {
         }
     }
 
-    pub(in crate::decisions) fn reply(&self) -> Reply {
+    pub(in crate::decisions) fn reply(&self) -> HttpReply {
         let mut reply = Response::new(Full::new(super::reply::json_bytes(self)));
         *reply.status_mut() = self.status;
         reply.headers_mut().insert(
@@ -112,7 +113,7 @@ impl From<QuestionError> for Problem {
     }
 }
 
-impl From<Problem> for Reply {
+impl From<Problem> for HttpReply {
     fn from(problem: Problem) -> Self {
         problem.reply()
     }

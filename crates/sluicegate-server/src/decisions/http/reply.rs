@@ -1,4 +1,4 @@
-//! Answers in JSON.
+//! The JSON of answers; errors are in `problem.rs`.
 
 use bytes::Bytes;
 use http::Response;
@@ -7,10 +7,11 @@ use http_body_util::Full;
 use serde::Serialize;
 use sluicegate_core::{Decision, Nanos};
 
-use super::{Problem, Reply};
+use super::{HttpReply, Problem};
 use crate::decisions::CheckAnswer;
 
-/// The answer to a check. Waits are rounded up: whoever comes back then is not too early.
+/// The answer to a check. Waits are rounded up, so that a caller who waits so long is not too
+/// early.
 #[derive(Serialize)]
 pub(super) struct AnswerJson<'a> {
     allowed: bool,
@@ -65,29 +66,29 @@ impl<'a> LimitJson<'a> {
 
 /// The answers to a batch, in the order of its checks.
 #[derive(Serialize)]
-pub(super) struct BatchJson<'a> {
-    pub(super) answers: Vec<EntryJson<'a>>,
+pub(super) struct BatchAnswerJson<'a> {
+    pub(super) answers: Vec<BatchEntryJson<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum EntryJson<'a> {
+pub(super) enum BatchEntryJson<'a> {
     Answer(AnswerJson<'a>),
     Problem { problem: &'a Problem },
 }
 
-/// A counter was forgotten.
+/// The answer to a reset.
 #[derive(Serialize)]
-pub(super) struct ResetJson {
+pub(super) struct ResetAnswerJson {
     pub(super) reset: bool,
 }
 
-/// 200: a denial is an answer too.
-pub(super) fn json(value: &impl Serialize) -> Reply {
+/// Makes a response of status 200, also for a denial: the check itself succeeded.
+pub(super) fn json(value: &impl Serialize) -> HttpReply {
     with_type("application/json", json_bytes(value))
 }
 
-pub(super) fn with_type(content_type: &'static str, body: Bytes) -> Reply {
+pub(super) fn with_type(content_type: &'static str, body: Bytes) -> HttpReply {
     let mut reply = Response::new(Full::new(body));
     reply
         .headers_mut()

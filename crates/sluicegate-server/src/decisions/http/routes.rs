@@ -1,4 +1,4 @@
-//! The paths and what they do.
+//! The paths of the HTTP endpoint and their handlers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use sluicegate_net::ClientBody;
 use tokio::time::timeout;
 
-use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
-use super::{Problem, Reply};
+use super::reply::{self, AnswerJson, BatchAnswerJson, BatchEntryJson, ResetAnswerJson};
+use super::{HttpReply, Problem};
 use crate::decisions::authorize::{self, Flavour};
-use crate::decisions::check::{self, CheckAnswer, CheckedThing, CounterError};
+use crate::decisions::check::{self, CheckAnswer, CheckInput, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
 use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
 
-/// What is done at a path.
+/// The operation at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::decisions) enum Route {
     Check,
@@ -37,7 +37,8 @@ pub(in crate::decisions) enum Route {
     OpenApi,
 }
 
-/// Every path there is. Those of gateways take every method, and Envoy's goes on with the path it asks about.
+/// Every path. Those for gateways take every method, and Envoy's is followed by the path of the
+/// client's request.
 pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
     ("/v1/check", Route::Check),
     ("/v1/check/batch", Route::Batch),
@@ -54,7 +55,7 @@ pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
 ];
 
 impl Route {
-    /// The path of ours that a path begins with, its route, and what comes after it.
+    /// The path in [`ROUTES`] that a path begins with, its route, and the rest of the path.
     fn find(path: &str) -> Option<(&'static str, Self, &str)> {
         ROUTES.into_iter().find_map(|(own, route)| {
             let rest = path.strip_prefix(own)?;
@@ -73,13 +74,13 @@ impl Route {
     }
 }
 
-/// Answers a request, whatever it is. The body is read as far as it is needed.
+/// Answers any request, valid or not. The body is read as far as it is needed.
 pub(super) async fn answer(
     state: &DecisionsState,
     peer: SocketAddr,
     parts: &Parts,
     body: &mut ClientBody,
-) -> Reply {
+) -> HttpReply {
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
@@ -94,6 +95,7 @@ pub(super) async fn answer(
     reply
 }
 
+/// Checks token and method, then hands over to the handler of the route.
 async fn answer_at(
     state: &DecisionsState,
     call: &DecisionCall,
@@ -101,7 +103,7 @@ async fn answer_at(
     peer: SocketAddr,
     parts: &Parts,
     body: &mut ClientBody,
-) -> Reply {
+) -> HttpReply {
     if let Err(problem) = admitted(state, route, &parts.headers) {
         call.refuse(&state.gate, DecisionAnswer::Unauthorized);
         let mut reply = problem.reply();
@@ -148,16 +150,17 @@ async fn answer_at(
         }
     };
     let answered = Box::pin(answer_json(state, call, route, &body)).await;
-    answered.unwrap_or_else(Reply::from)
+    answered.unwrap_or_else(HttpReply::from)
 }
 
-/// Whether whoever asks may. Gateways pass `Authorization` on from their clients, so theirs is another header.
+/// Checks the token of a request. Gateways pass on the `Authorization` of their clients, so they
+/// show the token in another header.
 fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(token) = &state.token else {
         return Ok(());
     };
     if matches!(route, Route::Authorize(_)) {
-        // Not 401: the client would take it for a question about its own credentials.
+        // Not 401: the gateway would pass it on, and its client would answer the challenge.
         let is_shown = SharedToken::in_own_header(headers).is_some_and(|shown| token.admits(shown));
         let why = "the gateway must show the token in X-Sluicegate-Token";
         return if is_shown {
@@ -175,9 +178,9 @@ fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result
     }
 }
 
-/// The body of a request that asks in JSON.
+/// Reads the body of a request to the JSON API.
 async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, Problem> {
-    // Only browsers say it, for a page that has no business here.
+    // Only browsers send it, and a page in a browser has no business here.
     if headers.contains_key(header::ORIGIN) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
@@ -193,6 +196,7 @@ async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, 
     read_body(body).await
 }
 
+/// Reads a whole body within bounds of size and time.
 async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     const BYTES_MAX: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_secs(10);
@@ -216,59 +220,60 @@ async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     }
 }
 
+/// Answers a request to the JSON API with the configuration in force.
 async fn answer_json(
     state: &DecisionsState,
     call: &DecisionCall,
     route: Route,
     body: &[u8],
-) -> Result<Reply, Problem> {
+) -> Result<HttpReply, Problem> {
     let snapshot = state.gate.snapshot();
-    let asker = Asker {
+    let json_call = JsonCall {
         state,
         snapshot: &snapshot,
         call,
     };
     match route {
         Route::Check => {
-            let answer = asker.check(body, Purpose::Spend).await?;
+            let answer = json_call.check(body, Purpose::Spend).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Peek => {
-            let answer = asker.check(body, Purpose::Peek(0)).await?;
+            let answer = json_call.check(body, Purpose::Peek(0)).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
-            let checks = json_request::batch(body).map_err(|mistake| asker.refuse(mistake))?;
+            let checks = json_request::batch(body).map_err(|mistake| json_call.refuse(mistake))?;
             let checks = checks
                 .into_iter()
-                .map(|entry| asker.check(entry.get().as_bytes(), Purpose::Spend));
+                .map(|entry| json_call.check(entry.get().as_bytes(), Purpose::Spend));
             let answers = join_all(checks).await;
             let answers = answers.iter().map(|answer| match answer {
-                Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
-                Err(problem) => EntryJson::Problem { problem },
+                Ok(answer) => BatchEntryJson::Answer(AnswerJson::new(answer)),
+                Err(problem) => BatchEntryJson::Problem { problem },
             });
-            Ok(reply::json(&BatchJson {
+            Ok(reply::json(&BatchAnswerJson {
                 answers: answers.collect(),
             }))
         }
-        Route::Refund => asker.refund(body).await,
-        Route::Reset => asker.reset(body).await,
+        Route::Refund => json_call.refund(body).await,
+        Route::Reset => json_call.reset(body).await,
         Route::Authorize(_) | Route::OpenApi => {
             Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
         }
     }
 }
 
-/// One caller of the JSON API.
+/// One call of the JSON API, with the configuration it is answered by.
 #[derive(Clone, Copy)]
-struct Asker<'a> {
+struct JsonCall<'a> {
     state: &'a DecisionsState,
     snapshot: &'a Snapshot,
     call: &'a DecisionCall,
 }
 
-impl Asker<'_> {
-    /// Counts a question that cannot be understood.
+impl JsonCall<'_> {
+    /// Counts a request whose JSON is invalid.
     fn refuse(self, mistake: QuestionError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
         mistake.into()
@@ -290,7 +295,7 @@ impl Asker<'_> {
         match &about {
             CheckTarget::Counter(counter) => {
                 let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-                let thing = CheckedThing::Counter {
+                let thing = CheckInput::Counter {
                     limit: &counter.limit,
                     key: &key,
                 };
@@ -300,7 +305,7 @@ impl Asker<'_> {
             CheckTarget::Request(described) => {
                 let (descriptors, lines) =
                     (described.descriptors(), HeaderLines(&described.headers));
-                let thing = CheckedThing::Request {
+                let thing = CheckInput::Request {
                     subject: described.subject(&descriptors, &lines),
                     headers: &described.headers,
                 };
@@ -310,7 +315,7 @@ impl Asker<'_> {
         }
     }
 
-    async fn refund(self, body: &[u8]) -> Result<Reply, Problem> {
+    async fn refund(self, body: &[u8]) -> Result<HttpReply, Problem> {
         let refund = json_request::refund(body).map_err(|mistake| self.refuse(mistake))?;
         let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
         let counter = (refund.counter.limit.as_str(), &key[..]);
@@ -319,15 +324,15 @@ impl Asker<'_> {
         Ok(reply::json(&AnswerJson::new(&answer)))
     }
 
-    async fn reset(self, body: &[u8]) -> Result<Reply, Problem> {
+    async fn reset(self, body: &[u8]) -> Result<HttpReply, Problem> {
         let counter = json_request::reset(body).map_err(|mistake| self.refuse(mistake))?;
         let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
         let done = check::reset(self.state, self.snapshot, (&counter.limit, &key)).await;
         done.map_err(|error| self.not_done(&error))?;
-        Ok(reply::json(&ResetJson { reset: true }))
+        Ok(reply::json(&ResetAnswerJson { reset: true }))
     }
 
-    /// Counts a counter that was neither refunded nor reset, and says why.
+    /// Counts a refund or reset that failed, and makes its reason the response.
     fn not_done(self, error: &CounterError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
         match error {

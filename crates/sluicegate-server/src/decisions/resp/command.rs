@@ -1,11 +1,12 @@
-//! What a client asks for: commands by name, with arguments that make sense.
+//! The commands by name, and the arguments of those about counters.
 
 use sluicegate::{AdHoc, Charge, KeyPart, List, Nanos, Policy, Quota};
 
 use super::parse::integer;
-use super::reply::Reply;
+use super::reply::RespReply;
 
-/// The commands, with the number of arguments that each has, its name among them; a negative one means at least so many.
+/// The commands with their number of arguments, which includes the name; a negative number is a
+/// minimum. `COMMAND` reports them in this form.
 pub(super) const COMMANDS: [(&str, i64); 13] = [
     ("cl.throttle", -5),
     ("sg.check", -2),
@@ -22,9 +23,9 @@ pub(super) const COMMANDS: [(&str, i64); 13] = [
     ("quit", -1),
 ];
 
-/// A command of which the name is known.
+/// The name of a command, in the order of [`COMMANDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum CommandName {
     Throttle,
     Check,
     Peek,
@@ -40,14 +41,14 @@ pub(super) enum Name {
     Quit,
 }
 
-impl Name {
-    /// In any case.
+impl CommandName {
+    /// Finds a name, in upper or lower case.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
-        use Name::{
+        use CommandName::{
             Auth, Check, Client, Command, Echo, Hello, Peek, Ping, Quit, Refund, Reset, Select,
             Throttle,
         };
-        const NAMES: [Name; COMMANDS.len()] = [
+        const NAMES: [CommandName; COMMANDS.len()] = [
             Throttle, Check, Peek, Refund, Reset, Ping, Echo, Hello, Auth, Command, Client, Select,
             Quit,
         ];
@@ -57,12 +58,12 @@ impl Name {
         Some(NAMES[place])
     }
 
-    /// Whether a client may ask for it before it has shown the token.
+    /// Returns true when a client may send the command before it has shown the token.
     pub(super) fn needs_no_token(self) -> bool {
         matches!(self, Self::Auth | Self::Hello | Self::Ping | Self::Quit)
     }
 
-    /// Whether it asks about counters.
+    /// Returns true when the command is about counters.
     pub(super) fn is_of_counters(self) -> bool {
         matches!(
             self,
@@ -71,22 +72,22 @@ impl Name {
     }
 }
 
-/// Key and quota, both of which the client names.
+/// The arguments of `CL.THROTTLE`: the client names both key and quota.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Throttle<'a> {
+pub(super) struct ThrottleCommand<'a> {
     pub(super) key: &'a [u8],
     pub(super) quota: Quota,
     pub(super) quantity: u64,
 }
 
-impl<'a> Throttle<'a> {
+impl<'a> ThrottleCommand<'a> {
     /// `key max_burst count period [quantity]`
-    pub(super) fn of(arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+    pub(super) fn of(arguments: &[&'a [u8]]) -> Result<Self, RespReply> {
         let (key, max_burst, count, period, quantity) = match *arguments {
             [key, max_burst, count, period] => (key, max_burst, count, period, &b"1"[..]),
             [key, max_burst, count, period, quantity] => (key, max_burst, count, period, quantity),
             _ => {
-                return Err(Reply::wrong(
+                return Err(RespReply::wrong(
                     "expected CL.THROTTLE key max_burst count period [quantity]",
                 ));
             }
@@ -95,14 +96,14 @@ impl<'a> Throttle<'a> {
         let count = whole("count", count, 1)?;
         let period = whole("period", period, 1)?;
         let quantity = whole("quantity", quantity, 0)?;
-        let too_long = || Reply::wrong("period: must be at most 9223372036 seconds");
+        let too_long = || RespReply::wrong("period: must be at most 9223372036 seconds");
         let period = period
             .checked_mul(Nanos::SECOND.get())
             .filter(|nanos| i64::try_from(*nanos).is_ok());
         let period = Nanos::new(period.ok_or_else(too_long)?);
-        // Units that are there at once, beside the one that the rate gives.
+        // redis-cell allows `max_burst` units beyond the first one.
         let quota = Quota::new(count, period, max_burst + 1)
-            .map_err(|error| Reply::wrong(error.to_string()))?;
+            .map_err(|error| RespReply::wrong(error.to_string()))?;
         Ok(Self {
             key,
             quota,
@@ -110,7 +111,7 @@ impl<'a> Throttle<'a> {
         })
     }
 
-    /// The counter to ask, and for how much.
+    /// The charge on the counter of this key.
     pub(super) fn charge<'p>(&self, policy: &'p Policy, parts: &'p [&'p [u8]]) -> Charge<'p> {
         policy.charge_ad_hoc(AdHoc::Throttle, parts, self.quota, self.quantity)
     }
@@ -118,35 +119,37 @@ impl<'a> Throttle<'a> {
 
 /// One counter of a limit that the configuration names.
 #[derive(Clone, Debug)]
-pub(super) struct Named<'a> {
+pub(super) struct NamedCounter<'a> {
     limit: &'a str,
     parts: Vec<&'a str>,
     cost: u64,
 }
 
-impl<'a> Named<'a> {
-    /// `limit part… [cost]`, or `COST cost` for those who like to read it; one part for each part of the limit's key, `global`
-    /// has none.
+impl<'a> NamedCounter<'a> {
+    /// Reads `limit part… [cost]` or `limit part… COST cost`, with one argument for each part of
+    /// the limit's key; `global` has none.
     ///
-    /// How many parts there are is known from the limit, so that a part may be a number or the word COST.
-    pub(super) fn with_cost(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+    /// The limit tells the number of parts, so that a part may be a number or the word COST.
+    pub(super) fn with_cost(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, RespReply> {
         Self::of(policy, arguments, ", then perhaps a cost")
     }
 
-    /// `limit part…`, without a cost.
-    pub(super) fn whole(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+    /// Reads `limit part…`, without a cost.
+    pub(super) fn whole(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, RespReply> {
         Self::of(policy, arguments, "")
     }
 
-    /// `then` says what may follow the parts.
-    fn of(policy: &Policy, arguments: &[&'a [u8]], then: &str) -> Result<Self, Reply> {
+    /// `then` names the arguments that may follow the parts, for the error; empty if none may.
+    fn of(policy: &Policy, arguments: &[&'a [u8]], then: &str) -> Result<Self, RespReply> {
         let takes_cost = !then.is_empty();
         let [limit, rest @ ..] = arguments else {
-            return Err(Reply::wrong("expected a limit and its key parts"));
+            return Err(RespReply::wrong("expected a limit and its key parts"));
         };
         let limit = text("limit", limit)?;
         let Some((_, known)) = policy.limit(limit) else {
-            return Err(Reply::wrong(format!("there is no limit named {limit:?}")));
+            return Err(RespReply::wrong(format!(
+                "there is no limit named {limit:?}"
+            )));
         };
         let expected = known
             .key
@@ -161,7 +164,7 @@ impl<'a> Named<'a> {
             }
             _ => {
                 let parts: Vec<String> = known.key.iter().map(ToString::to_string).collect();
-                return Err(Reply::wrong(format!(
+                return Err(RespReply::wrong(format!(
                     "limit {limit:?} is keyed by {} and takes {expected} parts{then}",
                     parts.join(", ")
                 )));
@@ -183,11 +186,11 @@ impl<'a> Named<'a> {
         &'p self,
         policy: &'p Policy,
         cost: u64,
-    ) -> Result<List<Charge<'p>>, Reply> {
+    ) -> Result<List<Charge<'p>>, RespReply> {
         let charge = policy.charge_named(self.limit, &self.parts, cost);
         charge
             .map(|charge| charge.into_iter().collect())
-            .map_err(|missing| Reply::wrong(missing.to_string()))
+            .map_err(|missing| RespReply::wrong(missing.to_string()))
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -195,11 +198,11 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A whole number of at least `least`.
-pub(super) fn whole(name: &str, argument: &[u8], least: u64) -> Result<u64, Reply> {
+/// Reads a whole number of at least `least`.
+pub(super) fn whole(name: &str, argument: &[u8], least: u64) -> Result<u64, RespReply> {
     let refused = || {
         let got = String::from_utf8_lossy(&argument[..argument.len().min(32)]).into_owned();
-        Reply::wrong(format!(
+        RespReply::wrong(format!(
             "{name}: must be a whole number of at least {least} (got {got:?})"
         ))
     };
@@ -207,8 +210,8 @@ pub(super) fn whole(name: &str, argument: &[u8], least: u64) -> Result<u64, Repl
     number.filter(|number| *number >= least).ok_or_else(refused)
 }
 
-fn text<'a>(name: &str, argument: &'a [u8]) -> Result<&'a str, Reply> {
-    std::str::from_utf8(argument).map_err(|_| Reply::wrong(format!("{name}: must be UTF-8")))
+fn text<'a>(name: &str, argument: &'a [u8]) -> Result<&'a str, RespReply> {
+    std::str::from_utf8(argument).map_err(|_| RespReply::wrong(format!("{name}: must be UTF-8")))
 }
 
 #[cfg(test)]
@@ -219,13 +222,13 @@ mod tests {
 
     fn throttle(line: &str) -> Result<(u64, u64, u64), String> {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        match Throttle::of(&arguments) {
+        match ThrottleCommand::of(&arguments) {
             Ok(throttle) => Ok((
                 throttle.quota.limit(),
                 throttle.quota.window().as_secs_ceil(),
                 throttle.quantity,
             )),
-            Err(Reply::Error(_, words)) => Err(words),
+            Err(RespReply::Error(_, words)) => Err(words),
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -275,8 +278,8 @@ mod tests {
             ("user 1 99999999999999 1", "rate: 99999999999999"),
             ("user 9223372036854775807 1 1", "size: must be at most"),
         ] {
-            let told = throttle(line).unwrap_err();
-            assert!(told.starts_with(expected), "{line}: {told}");
+            let message = throttle(line).unwrap_err();
+            assert!(message.starts_with(expected), "{line}: {message}");
         }
     }
 
@@ -291,12 +294,14 @@ mod tests {
         ])
         .unwrap();
         let arguments: Vec<&[u8]> = arguments.iter().map(|word| word.as_bytes()).collect();
-        let told = |reply| match reply {
-            Reply::Error(_, words) => words,
+        let message = |reply| match reply {
+            RespReply::Error(_, words) => words,
             other => panic!("{other:?}"),
         };
-        let named = Named::with_cost(&policy, &arguments).map_err(told)?;
-        let key = named.charge(&policy, 1).map_err(told)?[0].key.to_string();
+        let named = NamedCounter::with_cost(&policy, &arguments).map_err(message)?;
+        let key = named.charge(&policy, 1).map_err(message)?[0]
+            .key
+            .to_string();
         Ok((key, named.cost()))
     }
 
@@ -350,9 +355,9 @@ mod tests {
 
     #[test]
     fn names_are_known_in_any_case() {
-        assert_eq!(Name::of(b"cl.THROTTLE"), Some(Name::Throttle));
-        assert_eq!(Name::of(b"Quit"), Some(Name::Quit));
-        assert_eq!(Name::of(b"get"), None);
-        assert_eq!(Name::of(b""), None);
+        assert_eq!(CommandName::of(b"cl.THROTTLE"), Some(CommandName::Throttle));
+        assert_eq!(CommandName::of(b"Quit"), Some(CommandName::Quit));
+        assert_eq!(CommandName::of(b"get"), None);
+        assert_eq!(CommandName::of(b""), None);
     }
 }

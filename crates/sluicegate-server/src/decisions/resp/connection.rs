@@ -1,4 +1,13 @@
-//! One client's connection: what has come is answered, then more is read.
+//! One client's connection: a loop of read, answer, write.
+//!
+//! Clients pipeline, so all whole commands of one read are answered together, in one write and in
+//! the order they came. With the local store a decision never waits, and its reply goes straight to
+//! the output. With a shared store the decisions run side by side in a `FuturesOrdered`, which
+//! yields replies in the order of the commands. The invariant is that a reply may go straight to
+//! the output only while no decision is pending; otherwise it queues behind them.
+//!
+//! One deadline covers a command from its first byte to its last. It starts again with each new
+//! command, not with each read, so that a client cannot hold a connection by sending single bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -13,48 +22,49 @@ use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::command::Name;
+use super::command::CommandName;
 use super::counter_command::{CounterCommand, refused};
-use super::parse::{Parsed, Parser};
-use super::reply::{Protocol, Reply};
-use super::session::Session;
+use super::parse::{CommandParser, ParsedInput};
+use super::reply::{RespReply, RespVersion};
+use super::session::ClientSession;
 use crate::decisions::DecisionsState;
 
 /// A connection to a client.
-pub(super) struct Connection<S> {
+pub(super) struct RespConnection<S> {
     state: Arc<DecisionsState>,
     stream: S,
-    session: Session,
-    parser: Parser,
-    /// What was read and not answered.
+    session: ClientSession,
+    parser: CommandParser,
+    /// Bytes that were read and not answered yet.
     input: BytesMut,
-    /// Answers on their way.
+    /// Replies that were not sent yet.
     output: Vec<u8>,
 }
 
-/// What comes after the commands that were there.
+/// The step after the commands of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Read,
-    End,
+    Close,
 }
 
-/// What a command leads to.
-enum Work<'a> {
-    Said(Reply),
-    Ask(CounterCommand<'a>),
+/// The result of reading one command: a reply, or a decision that is still to be made.
+enum CommandResult<'a> {
+    Ready(RespReply),
+    Pending(CounterCommand<'a>),
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
-    /// Room for what is read at once.
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
+    /// Bytes of room for one read.
     const INPUT: usize = 16 * 1024;
-    /// Answers beyond this are sent before there are more.
+    /// Bytes of replies that are sent before further commands are answered.
     const OUTPUT: usize = 64 * 1024;
-    /// How long a command may take from its first byte to its last, and a stranger to show the token.
+    /// The longest time from the first byte of a command to its last, and from the beginning of the
+    /// connection to the token.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     pub(super) fn new(state: Arc<DecisionsState>, stream: S) -> Self {
-        let session = Session::new(state.token.as_ref());
+        let session = ClientSession::new(state.token.as_ref());
         let (input, output) = (
             BytesMut::with_capacity(Self::INPUT),
             Vec::with_capacity(Self::INPUT),
@@ -63,13 +73,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             state,
             stream,
             session,
-            parser: Parser::default(),
+            parser: CommandParser::default(),
             input,
             output,
         }
     }
 
-    /// Answers until the client goes, or nothing it says can be understood any more.
+    /// Answers until the client goes, sends invalid bytes, is too slow, or the process ends.
     pub(super) async fn run(mut self) -> io::Result<()> {
         let mut ending = self.state.ending.clone();
         let mut began = Instant::now();
@@ -93,13 +103,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             }
             let unanswered = self.input.len();
             let next = self.answer().await?;
-            // A new command may take its time again; the pieces of one and the same may not. Nor may a stranger.
+            // The deadline moves with a new command, not with another piece of the same one. Before
+            // the token was shown it does not move at all.
             if self.session.is_known() && (was_empty || self.input.len() < unanswered) {
                 began = Instant::now();
             }
             self.stream.write_all(&self.output).await?;
             self.output.clear();
-            if next == Next::End {
+            if next == NextStep::Close {
                 return self.stream.shutdown().await;
             }
             if self.input.is_empty() {
@@ -108,8 +119,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         }
     }
 
-    /// Answers every whole command.
-    async fn answer(&mut self) -> io::Result<Next> {
+    /// Answers every whole command in the input, and leaves the beginning of the next one there.
+    async fn answer(&mut self) -> io::Result<NextStep> {
         let Self {
             state,
             stream,
@@ -121,12 +132,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         let snapshot = Arc::clone(&state.gate.snapshot());
         let is_at_once =
             matches!(state.gate.engine.store(), AnyStore::Local(_)) && snapshot.external.is_none();
-        let mut asked = FuturesOrdered::new();
+        let mut pending = FuturesOrdered::new();
         let mut used = 0;
         let next = loop {
-            let (work, next) = match parser.next(&input[used..]) {
-                Ok(Parsed::Unfinished) => break Next::Read,
-                Ok(Parsed::Command {
+            let (result, next) = match parser.next(&input[used..]) {
+                Ok(ParsedInput::Unfinished) => break NextStep::Read,
+                Ok(ParsedInput::Command {
                     arguments,
                     used: length,
                     is_inline,
@@ -135,42 +146,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                     let Some((name, arguments)) = arguments.split_first() else {
                         continue;
                     };
-                    work(state, &snapshot, session, name, arguments, is_inline)
+                    read_command(state, &snapshot, session, name, arguments, is_inline)
                 }
                 Err(error) => {
-                    let reply = Reply::wrong(format!("no command: {error}"));
-                    (Work::Said(reply), Next::End)
+                    let reply = RespReply::wrong(format!("no command: {error}"));
+                    (CommandResult::Ready(reply), NextStep::Close)
                 }
             };
             let protocol = session.protocol;
-            match work {
-                Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
-                // Nothing is waited for, so it is done when it is looked at.
-                Work::Ask(question) if is_at_once => {
-                    match question.run(state, &snapshot).now_or_never() {
+            match result {
+                CommandResult::Ready(reply) if pending.is_empty() => reply.write(protocol, output),
+                // The local store never waits, so the future is ready at its first poll.
+                CommandResult::Pending(command) if is_at_once => {
+                    match command.run(state, &snapshot).now_or_never() {
                         Some(reply) => reply.write(protocol, output),
                         None => return Err(io::ErrorKind::Unsupported.into()),
                     }
                 }
-                work => asked.push_back(done(work, protocol, state, &snapshot)),
+                result => pending.push_back(finish(result, protocol, state, &snapshot)),
             }
             if output.len() > Self::OUTPUT {
                 stream.write_all(output).await?;
                 output.clear();
             }
-            if next == Next::End {
-                break Next::End;
+            if next == NextStep::Close {
+                break NextStep::Close;
             }
         };
-        while let Some((reply, protocol)) = asked.next().await {
+        while let Some((reply, protocol)) = pending.next().await {
             reply.write(protocol, output);
         }
-        drop(asked);
+        drop(pending);
         input.advance(used);
         Ok(next)
     }
 
-    /// After large commands, only the usual room is kept.
+    /// Frees the room that large commands took.
     fn shrink(&mut self) {
         if self.input.capacity() > 2 * Self::INPUT {
             self.input = BytesMut::with_capacity(Self::INPUT);
@@ -181,22 +192,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     }
 }
 
-/// What a command leads to, and what comes after it.
-fn work<'a>(
+/// Reads a command: its result, and the step after it.
+fn read_command<'a>(
     state: &DecisionsState,
     snapshot: &Snapshot,
-    session: &mut Session,
+    session: &mut ClientSession,
     name: &[u8],
     arguments: &[&'a [u8]],
     is_inline: bool,
-) -> (Work<'a>, Next) {
-    let Some(known) = Name::of(name) else {
+) -> (CommandResult<'a>, NextStep) {
+    let Some(known) = CommandName::of(name) else {
         let shown = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
-        let reply = Reply::wrong(format!("unknown command {shown:?}"));
-        // A browser that was made to send a request here begins with such a line; what follows must not be obeyed.
+        let reply = RespReply::wrong(format!("unknown command {shown:?}"));
+        // A browser that a page made send a request here begins with such a line; the lines after
+        // it must not be carried out.
         return (
-            Work::Said(reply),
-            if is_inline { Next::End } else { Next::Read },
+            CommandResult::Ready(reply),
+            if is_inline {
+                NextStep::Close
+            } else {
+                NextStep::Read
+            },
         );
     };
     if let Some(refusal) = session.refusal(known) {
@@ -204,37 +220,43 @@ fn work<'a>(
             .gate
             .metrics
             .decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
-        return (Work::Said(refusal), Next::Read);
+        return (CommandResult::Ready(refusal), NextStep::Read);
     }
     if !known.is_of_counters() {
         let reply = session.answer(known, arguments, state.token.as_ref());
         return (
-            Work::Said(reply),
-            if known == Name::Quit {
-                Next::End
+            CommandResult::Ready(reply),
+            if known == CommandName::Quit {
+                NextStep::Close
             } else {
-                Next::Read
+                NextStep::Read
             },
         );
     }
     match CounterCommand::of(snapshot, known, arguments) {
-        Ok(asked) => (Work::Ask(asked), Next::Read),
-        Err(mistake) => (Work::Said(refused(state, mistake)), Next::Read),
+        Ok(command) => (CommandResult::Pending(command), NextStep::Read),
+        Err(mistake) => (
+            CommandResult::Ready(refused(state, mistake)),
+            NextStep::Read,
+        ),
     }
 }
 
-async fn done(
-    work: Work<'_>,
-    protocol: Protocol,
+/// Makes the decision, if there is one to make. A reply keeps the version that was in force when
+/// its command was read, because a later `HELLO` may change it.
+async fn finish(
+    result: CommandResult<'_>,
+    protocol: RespVersion,
     state: &DecisionsState,
     snapshot: &Arc<Snapshot>,
-) -> (Reply, Protocol) {
-    match work {
-        Work::Said(reply) => (reply, protocol),
-        Work::Ask(asked) => (asked.run(state, snapshot).await, protocol),
+) -> (RespReply, RespVersion) {
+    match result {
+        CommandResult::Ready(reply) => (reply, protocol),
+        CommandResult::Pending(command) => (command.run(state, snapshot).await, protocol),
     }
 }
 
+/// Reads before a deadline; `None` waits for ever.
 async fn in_time<T>(
     reading: impl Future<Output = io::Result<T>>,
     until: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Commands about counters, ready to be decided.
+//! Commands about counters: read, carried out through admission, and answered.
 
 use std::sync::Arc;
 
@@ -8,57 +8,57 @@ use sluicegate_gate::charging;
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
-use super::command::{Name, Named, Throttle};
-use super::reply::{CounterReply, Reply, number};
+use super::command::{CommandName, NamedCounter, ThrottleCommand};
+use super::reply::{CounterReply, RespReply, number};
 use crate::decisions::{DecisionCall, DecisionsState};
 
 /// A command about one counter.
 pub(super) enum CounterCommand<'a> {
-    Throttle(Throttle<'a>),
-    Check(Named<'a>),
-    Peek(Named<'a>),
-    Refund(Named<'a>),
-    Reset(Named<'a>),
+    Throttle(ThrottleCommand<'a>),
+    Check(NamedCounter<'a>),
+    Peek(NamedCounter<'a>),
+    Refund(NamedCounter<'a>),
+    Reset(NamedCounter<'a>),
 }
 
 impl<'a> CounterCommand<'a> {
-    /// Reads a command, or says what is wrong with it.
+    /// Reads a command; an error is the reply that names the mistake.
     pub(super) fn of(
         snapshot: &Snapshot,
-        name: Name,
+        name: CommandName,
         arguments: &[&'a [u8]],
-    ) -> Result<Self, Reply> {
-        let named = || Named::with_cost(&snapshot.policy, arguments);
+    ) -> Result<Self, RespReply> {
+        let named = || NamedCounter::with_cost(&snapshot.policy, arguments);
         match name {
-            Name::Throttle => Throttle::of(arguments).map(Self::Throttle),
-            Name::Check => named().map(Self::Check),
-            Name::Peek => named().map(Self::Peek),
-            Name::Refund => named().map(Self::Refund),
-            Name::Reset => Named::whole(&snapshot.policy, arguments).map(Self::Reset),
-            _ => Err(Reply::wrong("this is no question about a counter")),
+            CommandName::Throttle => ThrottleCommand::of(arguments).map(Self::Throttle),
+            CommandName::Check => named().map(Self::Check),
+            CommandName::Peek => named().map(Self::Peek),
+            CommandName::Refund => named().map(Self::Refund),
+            CommandName::Reset => NamedCounter::whole(&snapshot.policy, arguments).map(Self::Reset),
+            _ => Err(RespReply::wrong("this is no question about a counter")),
         }
     }
 
     /// Carries the command out.
-    pub(super) async fn run(self, state: &DecisionsState, snapshot: &Arc<Snapshot>) -> Reply {
+    pub(super) async fn run(self, state: &DecisionsState, snapshot: &Arc<Snapshot>) -> RespReply {
         match self {
             Self::Throttle(throttle) => {
                 let parts = [throttle.key];
                 let charge = throttle.charge(&snapshot.policy, &parts);
                 let admission = admit(state, snapshot, &[charge], Purpose::Spend).await;
-                Reply::to_check(admission, number(throttle.quota.limit()))
+                RespReply::to_check(admission, number(throttle.quota.limit()))
             }
             Self::Check(named) => match named.charge(&snapshot.policy, named.cost()) {
                 Ok(charges) => {
                     let admission = admit(state, snapshot, &charges, Purpose::Spend).await;
-                    Reply::to_check(admission, -1)
+                    RespReply::to_check(admission, -1)
                 }
                 Err(mistake) => refused(state, mistake),
             },
             Self::Peek(named) => match named.charge(&snapshot.policy, 0) {
                 Ok(charges) => {
                     let purpose = Purpose::Peek(named.cost());
-                    Reply::to_peek(admit(state, snapshot, &charges, purpose).await)
+                    RespReply::to_peek(admit(state, snapshot, &charges, purpose).await)
                 }
                 Err(mistake) => refused(state, mistake),
             },
@@ -92,28 +92,28 @@ async fn admit(
         .await
 }
 
-/// Counts a command about counters that cannot be done as it is written: it never comes to
-/// admission, which counts all others.
-pub(super) fn refused(state: &DecisionsState, mistake: Reply) -> Reply {
+/// Counts a command about counters with invalid arguments: it never comes to admission, which
+/// counts all others.
+pub(super) fn refused(state: &DecisionsState, mistake: RespReply) -> RespReply {
     DecisionCall::untraced(DecisionProtocol::Resp).refuse(&state.gate, DecisionAnswer::Refused);
     mistake
 }
 
-fn to_refund(verdict: Verdict) -> Reply {
+fn to_refund(verdict: Verdict) -> RespReply {
     match verdict {
         Verdict::Forward(decision) | Verdict::Reject(decision) => {
-            Reply::Counter(CounterReply::of(&decision, false, -1))
+            RespReply::Counter(CounterReply::of(&decision, false, -1))
         }
         Verdict::ForwardUnchecked(error) | Verdict::Unavailable { error, .. } => {
-            Reply::unavailable(&error)
+            RespReply::unavailable(&error)
         }
-        Verdict::Unidentified(missing) => Reply::wrong(missing.to_string()),
+        Verdict::Unidentified(missing) => RespReply::wrong(missing.to_string()),
     }
 }
 
-fn to_reset(done: Result<(), StoreError>) -> Reply {
+fn to_reset(done: Result<(), StoreError>) -> RespReply {
     match done {
-        Ok(()) => Reply::Word("OK"),
-        Err(error) => Reply::unavailable(&error),
+        Ok(()) => RespReply::Word("OK"),
+        Err(error) => RespReply::unavailable(&error),
     }
 }

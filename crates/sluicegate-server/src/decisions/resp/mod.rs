@@ -1,7 +1,9 @@
-//! The protocol of Redis: `CL.THROTTLE` as clients of redis-cell send it, and the configured limits by name.
+//! The protocol of Redis: `CL.THROTTLE` as clients of redis-cell send it, and the configured limits
+//! by name.
 //!
-//! Everything that has come is answered at once: decisions of this process on the spot, those of a shared store side by side,
-//! and all answers in one write.
+//! `parse.rs` takes commands out of the input, `command.rs` and `counter_command.rs` give them
+//! meaning, `session.rs` answers those about the connection, `reply.rs` writes replies, and
+//! `connection.rs` drives them all.
 
 mod command;
 mod connection;
@@ -19,23 +21,23 @@ use rustls::ServerConfig;
 use sluicegate_net::{StallTimeout, Transport};
 
 use super::DecisionsState;
-use super::door::{DoorTls, Protocol};
-use connection::Connection;
+use super::endpoint::{EndpointProtocol, EndpointTls};
+use connection::RespConnection;
 
-/// The door.
-pub(super) struct Resp;
+/// RESP as a protocol of the decision service.
+pub(super) struct RespProtocol;
 
-impl Protocol for Resp {
+impl EndpointProtocol for RespProtocol {
     const NAME: &'static str = super::RESP;
 
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig> {
         &tls.resp
     }
 
-    /// Until the client goes, says something that is no command, or the process ends.
+    /// Serves a client until it goes, sends something that is no command, or the process ends.
     async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, _peer: SocketAddr) {
-        // Whatever goes wrong with one connection, its client sees it close.
-        let _ = Connection::new(state, StallTimeout::new(transport))
+        // An error ends this connection only; its client sees it close.
+        let _ = RespConnection::new(state, StallTimeout::new(transport))
             .run()
             .await;
     }

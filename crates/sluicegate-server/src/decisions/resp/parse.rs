@@ -1,4 +1,7 @@
-//! Commands as clients of Redis write them, taken out of what has been read so far.
+//! Takes commands out of the bytes that were read so far, as arrays or as inline commands.
+//!
+//! Every length is bounded before it is used: an unfinished command cannot grow beyond
+//! [`COMMAND_MAX`].
 
 use std::error::Error;
 use std::fmt;
@@ -10,56 +13,59 @@ use smallvec::SmallVec;
 pub(super) const ARGUMENTS_MAX: usize = 1_024;
 /// The most bytes of one command, as it is written.
 pub(super) const COMMAND_MAX: usize = 64 * 1024;
-/// The most bytes of a command that is one line of words.
+/// The most bytes of an inline command.
 pub(super) const INLINE_MAX: usize = 512;
 
 /// The arguments of a command, the first of which is its name.
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 6]>;
 
-/// Reads one command after the other. It remembers how far it came, so that a command in many pieces is read once.
+/// Reads one command after the other. It remembers how far it came, so that a command which arrives
+/// in many pieces is scanned once and not once for each piece.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
-    /// How much of the command was understood.
+pub(super) struct CommandParser {
+    /// The number of bytes of the command that were parsed.
     at: usize,
     /// Arguments that are still to come; `None` before the command says how many it has.
     wanted: Option<usize>,
-    /// Where the arguments are that were understood.
+    /// The byte ranges of the arguments that were parsed.
     found: SmallVec<[Range<usize>; 6]>,
 }
 
-/// What is at the beginning of the bytes.
+/// The command at the beginning of the input, or its beginning.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed<'a> {
-    /// A command of so many bytes.
+pub(super) enum ParsedInput<'a> {
+    /// A whole command.
     Command {
         /// Its arguments; none for an empty line.
         arguments: Arguments<'a>,
         /// The bytes it takes up.
         used: usize,
-        /// Whether it is a line of words.
+        /// True for an inline command.
         is_inline: bool,
     },
-    /// The beginning of one.
+    /// The beginning of a command, or nothing.
     Unfinished,
 }
 
-impl Parser {
-    /// Looks for a whole command. After `Unfinished`, the next call must be with the same bytes and more.
-    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
+impl CommandParser {
+    /// Looks for a whole command. After `Unfinished`, the next call must be with the same bytes and
+    /// more.
+    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         match bytes.first() {
-            None => Ok(Parsed::Unfinished),
+            None => Ok(ParsedInput::Unfinished),
             Some(b'*') => self.array(bytes),
             Some(_) => inline(bytes),
         }
     }
 
-    /// `*2`, then for each argument its length and its bytes: `$4`, `ECHO`, each with CR LF behind it.
-    fn array<'a>(&mut self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
+    /// `*2`, then for each argument its length and its bytes: `$4`, `ECHO`, each with CR LF behind
+    /// it.
+    fn array<'a>(&mut self, bytes: &'a [u8]) -> Result<ParsedInput<'a>, ParseError> {
         let mut wanted = match self.wanted {
             Some(wanted) => wanted,
             None => {
                 let Some((count, next)) = number(bytes, 1)? else {
-                    return Ok(Parsed::Unfinished);
+                    return Ok(ParsedInput::Unfinished);
                 };
                 // Redis takes an array of nothing, or of less, for no command at all.
                 let count = usize::try_from(count).unwrap_or(0);
@@ -73,12 +79,12 @@ impl Parser {
         while wanted > 0 {
             self.wanted = Some(wanted);
             match bytes.get(self.at) {
-                None => return Ok(Parsed::Unfinished),
+                None => return Ok(ParsedInput::Unfinished),
                 Some(b'$') => {}
                 Some(_) => return Err(ParseError::NoLength),
             }
             let Some((length, start)) = number(bytes, self.at + 1)? else {
-                return Ok(Parsed::Unfinished);
+                return Ok(ParsedInput::Unfinished);
             };
             let length = usize::try_from(length).map_err(|_| ParseError::NotANumber)?;
             if length > COMMAND_MAX || start + length + 2 > COMMAND_MAX {
@@ -86,7 +92,7 @@ impl Parser {
             }
             let end = start + length;
             match bytes.get(end..end + 2) {
-                None => return Ok(Parsed::Unfinished),
+                None => return Ok(ParsedInput::Unfinished),
                 Some(b"\r\n") => {}
                 Some(_) => return Err(ParseError::NoLineEnd),
             }
@@ -97,7 +103,7 @@ impl Parser {
         let arguments = self.found.drain(..).map(|range| &bytes[range]).collect();
         let used = std::mem::take(&mut self.at);
         self.wanted = None;
-        Ok(Parsed::Command {
+        Ok(ParsedInput::Command {
             arguments,
             used,
             is_inline: false,
@@ -105,8 +111,8 @@ impl Parser {
     }
 }
 
-/// A line of words with blanks between them.
-fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
+/// Reads an inline command: one line of words with blanks between them.
+fn inline(bytes: &[u8]) -> Result<ParsedInput<'_>, ParseError> {
     let line_end = bytes
         .iter()
         .take(INLINE_MAX)
@@ -115,30 +121,30 @@ fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
         return if bytes.len() >= INLINE_MAX {
             Err(ParseError::LineTooLong)
         } else {
-            Ok(Parsed::Unfinished)
+            Ok(ParsedInput::Unfinished)
         };
     };
     let words = bytes[..line_end]
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let arguments: Arguments<'_> = words.collect();
-    // A word in quotes may hold blanks: whoever needs that sends an array.
+    // A quoted word may hold blanks; a client that needs this sends an array.
     if arguments
         .iter()
         .any(|word| word.contains(&b'"') || word.contains(&b'\''))
     {
         return Err(ParseError::Quotes);
     }
-    Ok(Parsed::Command {
+    Ok(ParsedInput::Command {
         arguments,
         used: line_end + 1,
         is_inline: true,
     })
 }
 
-/// A number and the place behind its line; `None` while the line is not there yet.
+/// Reads a number and the offset after its line; `None` while the line is incomplete.
 fn number(bytes: &[u8], start: usize) -> Result<Option<(i64, usize)>, ParseError> {
-    /// As many as 64 bits need, and a sign.
+    /// The digits of 64 bits, and a sign.
     const DIGITS_MAX: usize = 20;
     let rest = bytes.get(start..).unwrap_or_default();
     let Some(length) = rest
@@ -169,7 +175,8 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Bytes that are no command. Where the next one begins is in doubt, so the connection ends.
+/// The reason why bytes are no command. The beginning of the next one is in doubt, so the
+/// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     TooManyArguments,
@@ -210,18 +217,19 @@ mod tests {
 
     /// The same, piece by piece.
     fn read_in_pieces(pieces: &[&[u8]]) -> (Vec<Vec<Vec<u8>>>, Result<(), ParseError>) {
-        let (mut buffer, mut parser, mut commands) = (Vec::new(), Parser::default(), Vec::new());
+        let (mut buffer, mut parser, mut commands) =
+            (Vec::new(), CommandParser::default(), Vec::new());
         for piece in pieces {
             buffer.extend_from_slice(piece);
             loop {
                 let used = match parser.next(&buffer) {
-                    Ok(Parsed::Command {
+                    Ok(ParsedInput::Command {
                         arguments, used, ..
                     }) => {
                         commands.push(arguments.iter().map(|argument| argument.to_vec()).collect());
                         used
                     }
-                    Ok(Parsed::Unfinished) => break,
+                    Ok(ParsedInput::Unfinished) => break,
                     Err(error) => return (commands, Err(error)),
                 };
                 buffer.drain(..used);
@@ -314,19 +322,19 @@ mod tests {
     #[test]
     fn a_command_in_pieces_is_read_once() {
         let command = array(&vec![b"abc".to_vec(); 1_000]);
-        let (mut parser, mut looked) = (Parser::default(), 0);
+        let (mut parser, mut looked) = (CommandParser::default(), 0);
         for end in 1..command.len() {
             let before = parser.at;
-            assert_eq!(parser.next(&command[..end]), Ok(Parsed::Unfinished));
+            assert_eq!(parser.next(&command[..end]), Ok(ParsedInput::Unfinished));
             looked += end - before;
         }
         assert!(looked < 16 * command.len(), "{looked}");
         assert!(
-            matches!(parser.next(&command), Ok(Parsed::Command { used, .. }) if used == command.len())
+            matches!(parser.next(&command), Ok(ParsedInput::Command { used, .. }) if used == command.len())
         );
     }
 
-    fn said() -> impl Strategy<Value = Vec<u8>> {
+    fn client_bytes() -> impl Strategy<Value = Vec<u8>> {
         let argument = proptest::collection::vec(any::<u8>(), 0..12);
         let command =
             proptest::collection::vec(argument, 0..5).prop_map(|arguments| array(&arguments));
@@ -341,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_it_means_the_same(bytes in said(), at in proptest::collection::vec(any::<usize>(), 0..4)) {
+        fn however_it_is_cut_it_means_the_same(bytes in client_bytes(), at in proptest::collection::vec(any::<usize>(), 0..4)) {
             let whole = read(&bytes);
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             prop_assert_eq!(&read_in_pieces(&single), &whole);

@@ -1,19 +1,19 @@
-//! Answers as clients of Redis read them.
+//! Replies in RESP2 and RESP3, and the five numbers of redis-cell that tell a decision.
 
 use sluicegate::{Decision, Nanos, StoreError};
 use sluicegate_gate::admission::{Admission, Admitted, Refusal};
 
-/// Which protocol a client asked for.
+/// The version of the protocol that a client chose with `HELLO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// What a client speaks that says nothing about it.
+pub(super) enum RespVersion {
+    /// The version of a client that sent no `HELLO`.
     #[default]
     Resp2,
-    /// With maps, and a null of its own.
+    /// Has maps, and a null of its own.
     Resp3,
 }
 
-impl Protocol {
+impl RespVersion {
     pub(super) const fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,
@@ -22,40 +22,40 @@ impl Protocol {
     }
 }
 
-/// Something to say to a client.
+/// A reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RespReply {
     /// A word, such as `OK`.
     Word(&'static str),
     /// Any bytes.
     Bytes(Vec<u8>),
     /// A number.
     Number(i64),
-    /// What a limit says.
+    /// The decision on a counter.
     Counter(CounterReply),
-    /// Several things in a row.
-    List(Vec<Reply>),
-    /// Names and what they stand for.
-    Map(Vec<(&'static str, Reply)>),
+    /// Several replies in a row.
+    List(Vec<RespReply>),
+    /// Names and values; RESP2 writes them as a list.
+    Map(Vec<(&'static str, RespReply)>),
     /// Nothing.
     Null,
-    /// A refusal: one word in capitals, and a sentence.
+    /// An error: a code in capitals, and a sentence.
     Error(&'static str, String),
 }
 
-impl Reply {
-    /// A command that cannot be done as it is written.
+impl RespReply {
+    /// The error for a command with invalid arguments.
     pub(super) fn wrong(what: impl Into<String>) -> Self {
         Self::Error("ERR", what.into())
     }
 
-    /// The store is away, and nobody may pass.
+    /// The error for a store that is away, where the failure policy lets nothing pass.
     pub(super) fn unavailable(error: &StoreError) -> Self {
         Self::Error("UNAVAILABLE", error.to_string())
     }
 
-    /// Writes it behind what is there.
-    pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+    /// Appends the reply to `out`.
+    pub(super) fn write(&self, protocol: RespVersion, out: &mut Vec<u8>) {
         match self {
             Self::Word(word) => {
                 out.push(b'+');
@@ -71,8 +71,8 @@ impl Reply {
             }
             Self::Map(entries) => {
                 match protocol {
-                    Protocol::Resp2 => write_number(b'*', 2 * count(entries.len()), out),
-                    Protocol::Resp3 => write_number(b'%', count(entries.len()), out),
+                    RespVersion::Resp2 => write_number(b'*', 2 * count(entries.len()), out),
+                    RespVersion::Resp3 => write_number(b'%', count(entries.len()), out),
                 }
                 for (name, value) in entries {
                     write_bytes(name.as_bytes(), out);
@@ -80,14 +80,14 @@ impl Reply {
                 }
             }
             Self::Null => out.extend_from_slice(match protocol {
-                Protocol::Resp2 => b"$-1\r\n",
-                Protocol::Resp3 => b"_\r\n",
+                RespVersion::Resp2 => b"$-1\r\n",
+                RespVersion::Resp3 => b"_\r\n",
             }),
             Self::Error(kind, words) => {
                 out.push(b'-');
                 out.extend_from_slice(kind.as_bytes());
                 out.push(b' ');
-                // What a caller wrote may be part of the sentence, and must not end its line.
+                // The sentence may quote the client, whose bytes must not end the line.
                 out.extend(
                     words
                         .bytes()
@@ -99,22 +99,22 @@ impl Reply {
     }
 }
 
-/// What a limit says: five numbers, of which -1 means that there is none.
+/// The decision on a counter as five numbers, where -1 means that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CounterReply {
     pub(super) is_denied: bool,
     /// The most that can be spent at once.
     pub(super) limit: i64,
-    /// What is left of it.
+    /// The units left of it.
     pub(super) remaining: i64,
-    /// Seconds until the same passes, rounded up; -1 when it passed, and when it never will.
+    /// Seconds until the same charge passes, rounded up; -1 when it passed, and when it never will.
     pub(super) retry_after: i64,
-    /// Seconds until everything is there again, rounded up.
+    /// Seconds until the counter is full again, rounded up.
     pub(super) reset_after: i64,
 }
 
 impl CounterReply {
-    /// Nothing is limited, or nobody knows: it passes.
+    /// The numbers for a charge that passes because nothing limits it or the store is away.
     pub(super) fn pass(limit: i64) -> Self {
         Self {
             is_denied: false,
@@ -125,7 +125,7 @@ impl CounterReply {
         }
     }
 
-    /// The first outcome of a decision; `limit` is told when there is none.
+    /// The numbers of a decision's first outcome; `limit` is written when there is none.
     pub(super) fn of(decision: &Decision, is_denied: bool, limit: i64) -> Self {
         let Some((_, charged)) = decision.outcomes().next() else {
             return Self::pass(limit);
@@ -155,8 +155,8 @@ impl CounterReply {
     }
 }
 
-impl Reply {
-    /// The reply to a check of one counter; `limit` is told when nobody could say more.
+impl RespReply {
+    /// The reply to a check of one counter; `limit` is written when no decision was made.
     pub(super) fn to_check(admission: Admission, limit: i64) -> Self {
         match admission {
             Admission::Admitted(Admitted {
@@ -186,7 +186,7 @@ impl Reply {
         match refusal {
             Refusal::Unavailable { error, .. } => Self::unavailable(error),
             Refusal::Unidentified(missing) => Self::wrong(missing.to_string()),
-            // Of a counter, neither lists nor credentials nor a path are asked about.
+            // A counter has no address, credentials or path, so these do not occur.
             Refusal::Limited(_)
             | Refusal::Banned
             | Refusal::Unauthorized(_)
@@ -227,7 +227,7 @@ fn end_line(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn written(reply: &Reply, protocol: Protocol) -> String {
+    fn written(reply: &RespReply, protocol: RespVersion) -> String {
         let mut out = Vec::new();
         reply.write(protocol, &mut out);
         String::from_utf8(out).unwrap()
@@ -235,18 +235,21 @@ mod tests {
 
     #[test]
     fn every_reply_is_written_as_its_protocol_has_it() {
-        let map = Reply::Map(vec![("a", Reply::Number(1)), ("b", Reply::Null)]);
+        let map = RespReply::Map(vec![("a", RespReply::Number(1)), ("b", RespReply::Null)]);
         assert_eq!(
-            written(&map, Protocol::Resp2),
+            written(&map, RespVersion::Resp2),
             "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n"
         );
         assert_eq!(
-            written(&map, Protocol::Resp3),
+            written(&map, RespVersion::Resp3),
             "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n"
         );
-        let list = Reply::List(vec![Reply::Word("OK"), Reply::Bytes(b"x\r\n".to_vec())]);
+        let list = RespReply::List(vec![
+            RespReply::Word("OK"),
+            RespReply::Bytes(b"x\r\n".to_vec()),
+        ]);
         assert_eq!(
-            written(&list, Protocol::Resp3),
+            written(&list, RespVersion::Resp3),
             "*2\r\n+OK\r\n$3\r\nx\r\n\r\n"
         );
         let answer = CounterReply {
@@ -257,7 +260,7 @@ mod tests {
             reset_after: 32,
         };
         assert_eq!(
-            written(&Reply::Counter(answer), Protocol::Resp2),
+            written(&RespReply::Counter(answer), RespVersion::Resp2),
             "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"
         );
     }
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn what_a_caller_wrote_does_not_end_the_line_of_a_refusal() {
         assert_eq!(
-            written(&Reply::wrong("a\r\n+OK\r\n"), Protocol::Resp2),
+            written(&RespReply::wrong("a\r\n+OK\r\n"), RespVersion::Resp2),
             "-ERR a  +OK  \r\n"
         );
     }

@@ -1,28 +1,29 @@
-//! What a client says about itself, and what it is told about us.
+//! The session of a client: its name, its token and its protocol version, and the commands that are
+//! about the connection and not about counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::command::{COMMANDS, Name, whole};
-use super::reply::{Protocol, Reply, number};
+use super::command::{COMMANDS, CommandName, whole};
+use super::reply::{RespReply, RespVersion, number};
 use crate::decisions::SharedToken;
 
-/// One client.
-pub(super) struct Session {
+/// The state of one client's session.
+pub(super) struct ClientSession {
     id: u64,
     name: Vec<u8>,
-    pub(super) protocol: Protocol,
-    /// Whether it has shown the token, or need not.
+    pub(super) protocol: RespVersion,
+    /// True when the client has shown the token, or none is required.
     is_known: bool,
 }
 
-impl Session {
+impl ClientSession {
     pub(super) fn new(token: Option<&SharedToken>) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         Self {
             id,
             name: Vec::new(),
-            protocol: Protocol::default(),
+            protocol: RespVersion::default(),
             is_known: token.is_none(),
         }
     }
@@ -31,46 +32,49 @@ impl Session {
         self.is_known
     }
 
-    /// The refusal of a command that a stranger may not ask for.
-    pub(super) fn refusal(&self, name: Name) -> Option<Reply> {
+    /// The error for a command that requires the token, when it was not shown.
+    pub(super) fn refusal(&self, name: CommandName) -> Option<RespReply> {
         let is_refused = !self.is_known && !name.needs_no_token();
-        is_refused.then(|| Reply::Error("NOAUTH", "show the token first: AUTH token".to_owned()))
+        is_refused
+            .then(|| RespReply::Error("NOAUTH", "show the token first: AUTH token".to_owned()))
     }
 
-    /// The answer to a command that is not about counters.
+    /// The reply to a command that is not about counters.
     pub(super) fn answer(
         &mut self,
-        name: Name,
+        name: CommandName,
         arguments: &[&[u8]],
         token: Option<&SharedToken>,
-    ) -> Reply {
+    ) -> RespReply {
         match (name, arguments) {
-            (Name::Ping, []) => Reply::Word("PONG"),
-            (Name::Ping, [words]) | (Name::Echo, [words]) => Reply::Bytes(words.to_vec()),
-            (Name::Hello, _) => self.hello(arguments, token),
-            (Name::Auth, [shown] | [_, shown]) => match self.authenticate(shown, token) {
-                Ok(()) => Reply::Word("OK"),
+            (CommandName::Ping, []) => RespReply::Word("PONG"),
+            (CommandName::Ping, [words]) | (CommandName::Echo, [words]) => {
+                RespReply::Bytes(words.to_vec())
+            }
+            (CommandName::Hello, _) => self.hello(arguments, token),
+            (CommandName::Auth, [shown] | [_, shown]) => match self.authenticate(shown, token) {
+                Ok(()) => RespReply::Word("OK"),
                 Err(refused) => refused,
             },
-            (Name::Command, _) => commands(arguments),
-            (Name::Client, [word, rest @ ..]) => self.client(word, rest),
-            (Name::Select, [b"0"]) => Reply::Word("OK"),
-            (Name::Select, [_]) => Reply::wrong("there is no database but 0"),
-            (Name::Quit, _) => Reply::Word("OK"),
-            _ => Reply::wrong("the number of arguments is not right for this command"),
+            (CommandName::Command, _) => commands(arguments),
+            (CommandName::Client, [word, rest @ ..]) => self.client(word, rest),
+            (CommandName::Select, [b"0"]) => RespReply::Word("OK"),
+            (CommandName::Select, [_]) => RespReply::wrong("there is no database but 0"),
+            (CommandName::Quit, _) => RespReply::Word("OK"),
+            _ => RespReply::wrong("the number of arguments is not right for this command"),
         }
     }
 
-    /// `[version [AUTH user token] [SETNAME name]]`. All of it holds, or none.
-    fn hello(&mut self, arguments: &[&[u8]], token: Option<&SharedToken>) -> Reply {
+    /// Answers `HELLO [version [AUTH user token] [SETNAME name]]`. All of it takes effect, or none.
+    fn hello(&mut self, arguments: &[&[u8]], token: Option<&SharedToken>) -> RespReply {
         let mut protocol = self.protocol;
         let mut rest = arguments;
         if let [version, more @ ..] = arguments {
             protocol = match whole("version", version, 0) {
-                Ok(2) => Protocol::Resp2,
-                Ok(3) => Protocol::Resp3,
+                Ok(2) => RespVersion::Resp2,
+                Ok(3) => RespVersion::Resp3,
                 _ => {
-                    return Reply::Error(
+                    return RespReply::Error(
                         "NOPROTO",
                         "only the versions 2 and 3 are spoken here".to_owned(),
                     );
@@ -90,7 +94,7 @@ impl Session {
                     more
                 }
                 _ => {
-                    return Reply::wrong(
+                    return RespReply::wrong(
                         "expected HELLO [version [AUTH user token] [SETNAME name]]",
                     );
                 }
@@ -102,7 +106,7 @@ impl Session {
             return refused;
         }
         if !self.is_known {
-            return Reply::Error(
+            return RespReply::Error(
                 "NOAUTH",
                 "show the token: HELLO version AUTH default token".to_owned(),
             );
@@ -111,21 +115,21 @@ impl Session {
         if let Some(name) = name {
             self.name = name.to_vec();
         }
-        let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
-        Reply::Map(vec![
+        let text = |text: &str| RespReply::Bytes(text.as_bytes().to_vec());
+        RespReply::Map(vec![
             ("server", text("sluicegate")),
             ("version", text(env!("CARGO_PKG_VERSION"))),
-            ("proto", Reply::Number(protocol.number())),
-            ("id", Reply::Number(number(self.id))),
+            ("proto", RespReply::Number(protocol.number())),
+            ("id", RespReply::Number(number(self.id))),
             ("mode", text("standalone")),
             ("role", text("master")),
-            ("modules", Reply::List(Vec::new())),
+            ("modules", RespReply::List(Vec::new())),
         ])
     }
 
-    fn authenticate(&mut self, shown: &[u8], token: Option<&SharedToken>) -> Result<(), Reply> {
+    fn authenticate(&mut self, shown: &[u8], token: Option<&SharedToken>) -> Result<(), RespReply> {
         let Some(token) = token else {
-            return Err(Reply::wrong(
+            return Err(RespReply::wrong(
                 "no token is asked for here: decisions.token_file is not set",
             ));
         };
@@ -133,64 +137,66 @@ impl Session {
         if self.is_known {
             Ok(())
         } else {
-            Err(Reply::Error(
+            Err(RespReply::Error(
                 "WRONGPASS",
                 "this is not the token".to_owned(),
             ))
         }
     }
 
-    fn client(&mut self, word: &[u8], rest: &[&[u8]]) -> Reply {
+    fn client(&mut self, word: &[u8], rest: &[&[u8]]) -> RespReply {
         match (word.to_ascii_uppercase().as_slice(), rest) {
             (b"SETNAME", [name]) => {
                 self.name = name.to_vec();
-                Reply::Word("OK")
+                RespReply::Word("OK")
             }
-            (b"GETNAME", []) if self.name.is_empty() => Reply::Null,
-            (b"GETNAME", []) => Reply::Bytes(self.name.clone()),
-            (b"ID", []) => Reply::Number(number(self.id)),
-            // What these change does not exist here.
-            (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => Reply::Word("OK"),
-            _ => Reply::wrong("CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH"),
+            (b"GETNAME", []) if self.name.is_empty() => RespReply::Null,
+            (b"GETNAME", []) => RespReply::Bytes(self.name.clone()),
+            (b"ID", []) => RespReply::Number(number(self.id)),
+            // Accepted without effect: the things that they change do not exist here.
+            (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => RespReply::Word("OK"),
+            _ => RespReply::wrong(
+                "CLIENT knows SETNAME, GETNAME, ID, SETINFO, NO-EVICT and NO-TOUCH",
+            ),
         }
     }
 }
 
-/// What there is to ask for.
-fn commands(arguments: &[&[u8]]) -> Reply {
-    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+/// Answers `COMMAND`: the list of commands.
+fn commands(arguments: &[&[u8]]) -> RespReply {
+    let text = |text: &str| RespReply::Bytes(text.as_bytes().to_vec());
     let entry = |(name, arguments): &(&str, i64)| {
-        let flags = Reply::List(vec![Reply::Word("fast")]);
-        let no_keys = [0, 0, 0].map(Reply::Number);
-        Reply::List(
-            [text(name), Reply::Number(*arguments), flags]
+        let flags = RespReply::List(vec![RespReply::Word("fast")]);
+        let no_keys = [0, 0, 0].map(RespReply::Number);
+        RespReply::List(
+            [text(name), RespReply::Number(*arguments), flags]
                 .into_iter()
                 .chain(no_keys)
                 .collect(),
         )
     };
     let Some((word, names)) = arguments.split_first() else {
-        return Reply::List(COMMANDS.iter().map(entry).collect());
+        return RespReply::List(COMMANDS.iter().map(entry).collect());
     };
     match (word.to_ascii_uppercase().as_slice(), names) {
-        (b"COUNT", []) => Reply::Number(number(COMMANDS.len() as u64)),
-        (b"LIST", []) => Reply::List(COMMANDS.iter().map(|(name, _)| text(name)).collect()),
-        (b"INFO", []) => Reply::List(COMMANDS.iter().map(entry).collect()),
+        (b"COUNT", []) => RespReply::Number(number(COMMANDS.len() as u64)),
+        (b"LIST", []) => RespReply::List(COMMANDS.iter().map(|(name, _)| text(name)).collect()),
+        (b"INFO", []) => RespReply::List(COMMANDS.iter().map(entry).collect()),
         (b"INFO", names) => {
             let known = |asked: &&[u8]| {
                 COMMANDS
                     .iter()
                     .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(asked))
             };
-            Reply::List(
+            RespReply::List(
                 names
                     .iter()
-                    .map(|asked| known(asked).map_or(Reply::Null, entry))
+                    .map(|asked| known(asked).map_or(RespReply::Null, entry))
                     .collect(),
             )
         }
-        // The words are in the documentation.
-        (b"DOCS", _) => Reply::Map(Vec::new()),
-        _ => Reply::wrong("COMMAND knows COUNT, LIST, INFO and DOCS"),
+        // Clients accept an empty map; the guide describes the commands.
+        (b"DOCS", _) => RespReply::Map(Vec::new()),
+        _ => RespReply::wrong("COMMAND knows COUNT, LIST, INFO and DOCS"),
     }
 }

@@ -1,4 +1,4 @@
-//! Whole conversations with a client.
+//! Tests of whole connections: bytes in, bytes out.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::connection::Connection;
+use super::connection::RespConnection;
 use crate::decisions::test_state::{state_of, state_with_token};
 
 const LONGEST: Duration = Duration::from_secs(30);
@@ -39,12 +39,12 @@ impl Client {
         let (stream, theirs) = duplex(1 << 16);
         Self {
             stream,
-            served: tokio::spawn(Connection::new(state, theirs).run()),
+            served: tokio::spawn(RespConnection::new(state, theirs).run()),
             _ending: ending,
         }
     }
 
-    /// Says something and hangs up; everything that is answered.
+    /// Sends bytes, closes its side, and returns everything that is answered.
     async fn say(mut self, words: impl AsRef<[u8]>) -> String {
         self.stream.write_all(words.as_ref()).await.unwrap();
         self.stream.shutdown().await.unwrap();
@@ -56,7 +56,7 @@ impl Client {
         String::from_utf8_lossy(&told).into_owned()
     }
 
-    /// Says something and waits for so many bytes.
+    /// Sends bytes and waits for the expected reply.
     async fn ask(&mut self, words: &str, expected: &str) {
         self.stream.write_all(words.as_bytes()).await.unwrap();
         let mut told = vec![0; expected.len()];
@@ -268,7 +268,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
     std::fs::write(&path, "0123456789abcdef").unwrap();
     let began = Instant::now();
     let mut client = Client::of("admin: off");
-    // Whoever says nothing may say nothing for a day, and whole commands may come one by one.
+    // A silent client may stay for a day, and whole commands may come one by one.
     tokio::time::advance(Duration::from_secs(86_400)).await;
     client.ask("PING\r\n", "+PONG\r\n").await;
     client.ask("PI", "").await;
@@ -311,7 +311,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
 async fn a_process_that_ends_lets_its_clients_go() {
     let (state, ending) = state_of("admin: off");
     let (_stream, theirs) = duplex(64);
-    let served = tokio::spawn(Connection::new(state, theirs).run());
+    let served = tokio::spawn(RespConnection::new(state, theirs).run());
     ending.send_replace(true);
     timeout(LONGEST, served).await.unwrap().unwrap().unwrap();
 }

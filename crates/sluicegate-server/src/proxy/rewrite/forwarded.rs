@@ -1,7 +1,8 @@
-//! What a server is told about those before it.
+//! The headers that tell a server about the client and the proxies before it: `X-Forwarded-*`,
+//! `X-Real-IP` and `Forwarded`.
 //!
-//! A peer that is not trusted has said nothing: whatever it sent here is replaced. A trusted one is believed, and added to
-//! the chain.
+//! The lines of an untrusted peer are replaced. Those of a trusted peer are kept, and its address
+//! is added to the chain.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use sluicegate_core::address::write_v4;
 use smallvec::SmallVec;
 
-use super::{Hop, Lines};
+use super::{HeaderSink, Hop};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -17,14 +18,15 @@ static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host"
 static X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Whether a header is a proxy's word, also one that we do not set, such as `X-Forwarded-Prefix`.
+/// Returns true when only proxies may send a header, also for those that we do not set, such as
+/// `X-Forwarded-Prefix`.
 pub(super) fn is_family(name: &str) -> bool {
     name == "forwarded" || name.starts_with("x-forwarded-")
 }
 
-/// What a trusted peer said about those before it.
+/// The lines in which a trusted peer tells about the client and the proxies before it.
 #[derive(Default)]
-pub(super) struct Said<'a> {
+pub(super) struct TrustedForwarding<'a> {
     chain: SmallVec<[&'a [u8]; 2]>,
     forwarded: SmallVec<[&'a [u8]; 2]>,
     proto: SmallVec<[&'a [u8]; 1]>,
@@ -32,8 +34,8 @@ pub(super) struct Said<'a> {
     port: SmallVec<[&'a [u8]; 1]>,
 }
 
-impl<'a> Said<'a> {
-    /// Takes a line over; `false` if it is none of those that we write.
+impl<'a> TrustedForwarding<'a> {
+    /// Keeps a line; returns false if it is none of those that we write.
     pub(super) fn take(&mut self, name: &str, value: &'a HeaderValue) -> bool {
         let value = value.as_bytes();
         match name {
@@ -49,18 +51,24 @@ impl<'a> Said<'a> {
 }
 
 /// Writes `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP` and `Forwarded`.
-pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut impl Lines) {
+pub(super) fn write(
+    trusted: &TrustedForwarding<'_>,
+    hop: &Hop<'_>,
+    host: &[u8],
+    lines: &mut impl HeaderSink,
+) {
     let peer_ip = hop.peer.to_canonical();
-    let peer = Address::of(peer_ip);
+    let peer = AddressText::of(peer_ip);
     match hop.client_ip {
         Some(client) if client != hop.peer => {
-            lines.ours(&X_REAL_IP, &[Address::of(client.to_canonical()).text()])
+            lines.ours(&X_REAL_IP, &[AddressText::of(client.to_canonical()).text()])
         }
         _ => lines.ours(&X_REAL_IP, &[peer.text()]),
     }
     let host = if is_host(host) { host } else { b"" };
-    chain(&said.chain, &X_FORWARDED_FOR, &[peer.text()], lines);
-    // An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`. What has a colon is quoted.
+    chain(&trusted.chain, &X_FORWARDED_FOR, &[peer.text()], lines);
+    // An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`.
+    // A value with a colon is quoted.
     let (before, after): (&[u8], &[u8]) = if peer_ip.is_ipv6() {
         (b"\"[", b"]\"")
     } else {
@@ -84,11 +92,11 @@ pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut imp
         b";proto=",
         proto,
     ];
-    chain(&said.forwarded, &header::FORWARDED, &element, lines);
-    kept_or(&said.proto, &X_FORWARDED_PROTO, is_scheme, proto, lines);
-    kept_or(&said.host, &X_FORWARDED_HOST, is_host, host, lines);
+    chain(&trusted.forwarded, &header::FORWARDED, &element, lines);
+    kept_or(&trusted.proto, &X_FORWARDED_PROTO, is_scheme, proto, lines);
+    kept_or(&trusted.host, &X_FORWARDED_HOST, is_host, host, lines);
     kept_or(
-        &said.port,
+        &trusted.port,
         &X_FORWARDED_PORT,
         is_port,
         port(hop.scheme, host),
@@ -97,11 +105,11 @@ pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut imp
 }
 
 /// Adds an element to a list, in one line: some servers read only the first or the last.
-fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl Lines) {
-    if said.is_empty() {
+fn chain(received: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl HeaderSink) {
+    if received.is_empty() {
         return lines.ours(name, last);
     }
-    let before = said
+    let before = received
         .iter()
         .copied()
         .filter(|part| !part.is_empty())
@@ -110,15 +118,15 @@ fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl Lin
     lines.ours(name, &list);
 }
 
-/// Keeps what a trusted peer said if it is one line that makes sense, else writes ours, if there is any.
+/// Keeps a trusted peer's line if it is the only one and valid, else writes ours, if there is any.
 fn kept_or(
-    said: &[&[u8]],
+    received: &[&[u8]],
     name: &HeaderName,
     makes_sense: fn(&[u8]) -> bool,
     ours: &[u8],
-    lines: &mut impl Lines,
+    lines: &mut impl HeaderSink,
 ) {
-    match said {
+    match received {
         [line] if makes_sense(line) => lines.ours(name, &[line]),
         _ if ours.is_empty() => {}
         _ => lines.ours(name, &[ours]),
@@ -140,7 +148,7 @@ fn is_port(value: &[u8]) -> bool {
     (1..=5).contains(&value.len()) && value.iter().all(u8::is_ascii_digit)
 }
 
-/// The port that was asked for, or the usual one.
+/// The requested port, or the default of the scheme.
 fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
     let after_name = host.rsplit(|byte| *byte == b']').next().unwrap_or_default();
     match after_name
@@ -159,13 +167,13 @@ fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// The text of an address.
-struct Address {
+/// The text of an IP address, without an allocation: every forwarded request has one.
+struct AddressText {
     bytes: [u8; Self::LONGEST],
     length: usize,
 }
 
-impl Address {
+impl AddressText {
     const LONGEST: usize = 45;
 
     fn of(address: IpAddr) -> Self {

@@ -1,10 +1,11 @@
-//! The headers that callers are told apart by.
+//! The headers by which callers are told apart: a client must not be able to drop or imitate them.
 
 use http::header::HeaderName;
 use sluicegate_config::Principals;
 use sluicegate_core::{KeyPart, Policy};
 
-/// Every header that limits are keyed or chosen by, and those that credentials come in. Listed once for each configuration.
+/// Every header that limits are keyed or matched by, and those that carry credentials. The list is
+/// made once for each configuration.
 pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> {
     let mut names: Vec<&str> = Vec::new();
     for limit in policy.limits() {
@@ -24,7 +25,7 @@ pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> 
     names.extend(principals.jwt.iter().map(|jwt| jwt.header.as_str()));
     names.sort_unstable();
     names.dedup();
-    // What is no name of a header is in no request.
+    // A name that is invalid as a header name cannot occur in a request.
     names
         .into_iter()
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())

@@ -79,7 +79,6 @@ fn what_belongs_to_a_connection_stays_there() {
     );
 }
 
-/// T-05
 #[test]
 fn connection_takes_away_neither_ours_nor_what_is_meant_for_the_server() {
     let kept = [
@@ -203,7 +202,6 @@ fn addresses_of_ipv6_are_quoted_where_they_must_be() {
     assert_eq!(all(&sent(&mapped, &[]), "x-forwarded-for"), ["192.0.2.1"]);
 }
 
-/// T-09
 #[test]
 fn twins_of_ours_and_of_key_headers_are_dropped() {
     let twins = [
@@ -359,7 +357,7 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// T-05: no words of a caller take away or add a line to what we say.
+    /// No header of a client removes a line of ours or adds to it.
     #[test]
     fn whatever_is_sent_our_headers_are_there_once_and_the_key_header_stays(
         lines in proptest::collection::vec((name(), value()), 0..12),

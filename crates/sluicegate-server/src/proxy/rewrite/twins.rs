@@ -1,10 +1,12 @@
-//! Headers that many servers take for others: `X_Forwarded_For` for `X-Forwarded-For`, as CGI cannot tell them apart.
+//! Headers that many servers take for others: CGI cannot tell `X_Forwarded_For` from
+//! `X-Forwarded-For`, so a client could get past the rules for one by sending the other.
 
 use http::header::HeaderName;
 
 use sluicegate_net::hop_by_hop::{is_hop_by_hop, is_protected};
 
-/// Whether a header passes for one which is protected, belongs to a connection, or tells callers apart.
+/// Returns true when a header differs only in underscores from one that is protected, hop-by-hop or
+/// a key header. A key header itself is no twin.
 pub(super) fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {
     if key_headers.iter().any(|key| key == sent) {
         return false;
@@ -31,7 +33,6 @@ fn with_dashes(name: &str) -> impl Iterator<Item = u8> {
 mod tests {
     use super::*;
 
-    /// T-09
     #[test]
     fn twins_differ_in_underscores_and_nothing_else() {
         let keys = ["x-tenant-id", "team_id"].map(HeaderName::from_static);

@@ -1,4 +1,5 @@
-//! A connection to one of the doors: encrypted or not, then served in the protocol of the door.
+//! The endpoints of the decision service: a connection is accepted, encrypted if so configured, and
+//! served in the protocol of its endpoint.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use tokio_rustls::TlsAcceptor;
 
 use super::DecisionsState;
 
-/// What a door speaks.
-pub(super) trait Protocol: Send + Sync + 'static {
-    /// The key of its address.
+/// A protocol that an endpoint speaks.
+pub(super) trait EndpointProtocol: Send + Sync + 'static {
+    /// The configuration key of its address.
     const NAME: &'static str;
 
-    /// Serves a connection until it ends, is late, or the process is told to end.
+    /// Serves a connection until it ends, a timeout expires, or the process ends.
     fn serve(
         &self,
         state: Arc<DecisionsState>,
@@ -26,19 +27,19 @@ pub(super) trait Protocol: Send + Sync + 'static {
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Its part of the certificates.
-    fn tls(tls: &DoorTls) -> &Arc<ServerConfig>;
+    /// The TLS settings of this protocol, which differ in ALPN.
+    fn tls(tls: &EndpointTls) -> &Arc<ServerConfig>;
 }
 
-/// The certificate of all doors, with what each of them speaks.
-pub(crate) struct DoorTls {
+/// The TLS settings of all endpoints: one certificate, with the ALPN names of each protocol.
+pub(crate) struct EndpointTls {
     pub(super) http: Arc<ServerConfig>,
     pub(super) grpc: Arc<ServerConfig>,
     pub(super) resp: Arc<ServerConfig>,
 }
 
-impl DoorTls {
-    /// Reads the files.
+impl EndpointTls {
+    /// Reads certificate, key and client authorities from their files.
     pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
         let speaking = |protocols: &[&str]| {
             tls::server_config(
@@ -56,11 +57,11 @@ impl DoorTls {
     }
 }
 
-/// Connections of each protocol at a time.
+/// The most open connections of each protocol.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// An endpoint at this address.
-pub(super) fn endpoint<P: Protocol>(
+/// Makes an endpoint for a protocol at an address.
+pub(super) fn endpoint<P: EndpointProtocol>(
     protocol: P,
     address: SocketAddr,
     state: &Arc<DecisionsState>,
@@ -74,20 +75,21 @@ pub(super) fn endpoint<P: Protocol>(
     )
 }
 
-async fn admit<P: Protocol>(
+async fn admit<P: EndpointProtocol>(
     protocol: Arc<P>,
     state: Arc<DecisionsState>,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
-    /// Gateways keep connections for days; one that is gone without a word is noticed after this time without any.
+    /// The silence after which TCP keepalive probes begin. Gateways keep connections for days, and
+    /// one that vanished must not hold its permit as long.
     const QUIET: Duration = Duration::from_secs(60);
-    /// For all of a handshake.
+    /// The longest time for a TLS handshake.
     const PATIENCE: Duration = Duration::from_secs(10);
     let keepalive = TcpKeepalive::new()
         .with_time(QUIET)
         .with_interval(QUIET / 4);
-    // An answer is one write: nothing is gained by waiting for more.
+    // An answer is one write, so Nagle's algorithm would only delay it.
     if stream.set_nodelay(true).is_err()
         || SockRef::from(&stream)
             .set_tcp_keepalive(&keepalive)

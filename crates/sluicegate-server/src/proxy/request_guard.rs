@@ -1,4 +1,7 @@
-//! What is done when a request is over, however it ended: the metrics, the access log and its span are told.
+//! The guard of a request: when it is dropped, metrics, access log and span are written.
+//!
+//! It is made when the header is complete and moves into the body of the response. So each request
+//! is recorded exactly once, also when the client goes away or a future is cancelled.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,32 +14,40 @@ use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome};
 use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
-use super::service::Caller;
+use super::service::ClientConnection;
 
-/// Lives as long as a request; its end is the request's.
-pub(super) struct Ending {
-    caller: Arc<Caller>,
+/// Lives as long as its request, and records it when dropped.
+pub(super) struct RequestGuard {
+    caller: Arc<ClientConnection>,
     started: Instant,
     pub(super) request_id: RequestId,
+    /// The label of the request's metrics, and the verdict in the access log.
     pub(super) outcome: RequestOutcome,
+    /// The status that the client gets; 0 before there is one.
     pub(super) status: u16,
+    /// Bytes of the response's body that were passed to the client's connection.
     pub(super) bytes_out: u64,
-    /// For the access log and the span, if there is one of them.
-    pub(super) story: Option<Box<Story>>,
+    /// Present when the request is logged or traced.
+    pub(super) access_record: Option<Box<AccessRecord>>,
+    /// True when the configuration asks for a line in the access log.
     pub(super) is_logged: bool,
+    /// The span, when the request is traced.
     pub(super) span: Option<Box<TraceSpan>>,
 }
 
-/// What the access log says about a request.
-pub(super) struct Story {
+/// The facts about a request for its line of the access log and its span.
+pub(super) struct AccessRecord {
     pub(super) method: Method,
+    /// The path as it was sent.
     pub(super) path: String,
-    /// What admission has found out.
+    /// The caller, the limit and the principal, as far as admission came to know them.
     pub(super) admission: AdmissionRecord,
+    /// `host:port` of the server that answered.
     pub(super) upstream: Option<HeaderValue>,
 }
 
-impl Story {
+impl AccessRecord {
+    /// Copies method and path, because forwarding changes the request.
     pub(super) fn of(parts: &Parts) -> Self {
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         Self {
@@ -63,9 +74,10 @@ impl Story {
     }
 }
 
-impl Ending {
-    /// Of a request whose header is complete.
-    pub(super) fn new(caller: &Arc<Caller>, request_id: RequestId) -> Self {
+impl RequestGuard {
+    /// Starts the clock of a request whose header is complete. The outcome is a refusal and the
+    /// status 0 until somebody sets them: a cancelled request is recorded so.
+    pub(super) fn new(caller: &Arc<ClientConnection>, request_id: RequestId) -> Self {
         Self {
             caller: Arc::clone(caller),
             started: Instant::now(),
@@ -73,38 +85,40 @@ impl Ending {
             outcome: RequestOutcome::Refused,
             status: 0,
             bytes_out: 0,
-            story: None,
+            access_record: None,
             is_logged: false,
             span: None,
         }
     }
 }
 
-impl Ending {
-    /// What a span says about the request.
-    fn facts<'a>(&'a self, story: &'a Story) -> RequestSummary<'a> {
+impl RequestGuard {
+    /// The attributes of the request's span.
+    fn summary<'a>(&'a self, record: &'a AccessRecord) -> RequestSummary<'a> {
         RequestSummary {
-            method: story.method.as_str(),
-            path: story.path(),
-            host: story.host(),
-            client_ip: story.client_ip().map(|address| address.to_string()),
+            method: record.method.as_str(),
+            path: record.path(),
+            host: record.host(),
+            client_ip: record.client_ip().map(|address| address.to_string()),
             status: self.status,
             outcome: self.outcome.as_str(),
-            limit: story.admission.limit(),
+            limit: record.admission.limit(),
             request_id: self.request_id.as_str(),
         }
     }
 }
 
-impl Drop for Ending {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
         let gate = &self.caller.handler.gate;
         gate.metrics.request(self.outcome, took, trace_id.clone());
-        let Some(story) = &self.story else { return };
+        let Some(record) = &self.access_record else {
+            return;
+        };
         if let (Some(span), Some(traces)) = (&self.span, &gate.traces) {
-            traces.end(span, self.facts(story));
+            traces.end(span, self.summary(record));
         }
         if !self.is_logged {
             return;
@@ -112,16 +126,16 @@ impl Drop for Ending {
         gate.access_log.write(&AccessLogEntry {
             request_id: self.request_id.as_str(),
             trace_id: trace_id.as_deref(),
-            client_ip: story.client_ip(),
+            client_ip: record.client_ip(),
             peer: self.caller.peer,
-            method: story.method.as_str(),
-            host: story.host(),
-            path: story.path(),
+            method: record.method.as_str(),
+            host: record.host(),
+            path: record.path(),
             status: self.status,
             verdict: self.outcome.as_str(),
-            limit: story.admission.limit(),
-            principal: story.admission.principal(),
-            upstream: story
+            limit: record.admission.limit(),
+            principal: record.admission.principal(),
+            upstream: record
                 .upstream
                 .as_ref()
                 .and_then(|server| server.to_str().ok()),

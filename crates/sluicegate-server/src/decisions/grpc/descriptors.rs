@@ -1,4 +1,7 @@
-//! What a gateway asks: each descriptor becomes charges on the limits that speak of it.
+//! The descriptors of a request become charges on the limits that name exactly their entries.
+//!
+//! [`DescriptorParts`] holds the slices of the message from which keys are made, and
+//! [`DescriptorCharges`] borrows them: two types, because a charge borrows its key.
 
 use sluicegate::address;
 use sluicegate::{AdHoc, Charge, MissingKey, Policy, Subject};
@@ -9,32 +12,34 @@ use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
 use super::units;
 
-/// The descriptors of one request at most.
+/// The most descriptors of one request.
 const DESCRIPTORS_MAX: usize = 64;
-/// The entries of one descriptor at most.
+/// The most entries of one descriptor.
 const ENTRIES_MAX: usize = 32;
 
-/// The parts of a question that charges point into.
-pub(super) struct Ground<'a> {
+/// The parts of a request that charges point into.
+pub(super) struct DescriptorParts<'a> {
     domain: &'a str,
     descriptors: &'a [RateLimitDescriptor],
+    /// The hits of a descriptor that names none; at least 1, as Envoy defines it.
     cost: u64,
-    entries: SmallVec<[Entries<'a>; 2]>,
-    /// The key of each descriptor as a whole: its domain, then names and values.
+    entries: SmallVec<[DescriptorEntries<'a>; 2]>,
+    /// The key of each descriptor that brings its own limit: its domain, then names and
+    /// values. Empty for the others.
     wholes: SmallVec<[SmallVec<[&'a [u8]; 8]>; 2]>,
 }
 
-type Entries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
+type DescriptorEntries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
-impl<'a> Ground<'a> {
-    /// Looks at the message as such.
+impl<'a> DescriptorParts<'a> {
+    /// Checks the message against the bounds of the protocol, before any limit is looked for.
     pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
         if request.descriptors.len() > DESCRIPTORS_MAX {
             return Err(Status::invalid_argument(format!(
                 "a request has at most {DESCRIPTORS_MAX} descriptors"
             )));
         }
-        let mut ground = Self {
+        let mut parts = Self {
             domain: &request.domain,
             descriptors: &request.descriptors,
             cost: u64::from(request.hits_addend.max(1)),
@@ -47,7 +52,7 @@ impl<'a> Ground<'a> {
                     "a descriptor has 1 to {ENTRIES_MAX} entries"
                 )));
             }
-            ground.entries.push(
+            parts.entries.push(
                 descriptor
                     .entries
                     .iter()
@@ -64,14 +69,14 @@ impl<'a> Ground<'a> {
                         .flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]),
                 );
             }
-            ground.wholes.push(whole);
+            parts.wholes.push(whole);
         }
-        Ok(ground)
+        Ok(parts)
     }
 
-    /// What each descriptor says about its caller.
+    /// The caller that each descriptor describes.
     pub(super) fn subjects(&self) -> SmallVec<[Subject<'_>; 2]> {
-        let address_in = |entries: &Entries<'_>| {
+        let address_in = |entries: &DescriptorEntries<'_>| {
             let (_, address) = entries.iter().find(|(name, _)| *name == "remote_address")?;
             address::parse(address)
         };
@@ -88,21 +93,21 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What is taken, what is given back, and which descriptor each belongs to.
+/// The charges to take, those to give back, and the descriptor that each belongs to.
 #[derive(Default)]
-pub(super) struct Question<'a> {
+pub(super) struct DescriptorCharges<'a> {
     pub(super) take: SmallVec<[Charge<'a>; 2]>,
     pub(super) give: SmallVec<[Charge<'a>; 2]>,
-    /// The descriptor, and the place of one of its charges.
+    /// The index of a descriptor, and that of one of its charges.
     pub(super) shares: SmallVec<[(usize, ChargeIndex); 2]>,
 }
 
-/// Why a message makes no question.
+/// The reason why a message cannot be decided.
 #[derive(Debug)]
-pub(super) enum Mistake {
+pub(super) enum DescriptorError {
     /// It breaks a rule of the protocol.
     Invalid(Status),
-    /// A descriptor lacks what a limit is keyed by.
+    /// A descriptor lacks a part of a limit's key.
     Unidentified(MissingKey),
 }
 
@@ -113,40 +118,41 @@ pub(super) enum ChargeIndex {
     Give(usize),
 }
 
-impl<'a> Question<'a> {
+impl<'a> DescriptorCharges<'a> {
     /// Finds the limits. Charges of two descriptors on one counter become one.
     pub(super) fn of(
         policy: &'a Policy,
-        ground: &'a Ground<'_>,
+        parts: &'a DescriptorParts<'_>,
         subjects: &'a [Subject<'a>],
-    ) -> Result<Self, Mistake> {
-        let mut question = Self::default();
-        for (place, (descriptor, subject)) in ground.descriptors.iter().zip(subjects).enumerate() {
-            let cost = descriptor.hits_addend.unwrap_or(ground.cost);
-            let charges = policy.charges_for_descriptor(subject, cost);
-            let charges = charges.map_err(Mistake::Unidentified)?;
+    ) -> Result<Self, DescriptorError> {
+        let mut charges = Self::default();
+        for (place, (descriptor, subject)) in parts.descriptors.iter().zip(subjects).enumerate() {
+            let cost = descriptor.hits_addend.unwrap_or(parts.cost);
+            let own = policy.charges_for_descriptor(subject, cost);
+            let own = own.map_err(DescriptorError::Unidentified)?;
             let quota = descriptor
                 .limit
                 .as_ref()
                 .and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
             let Some(quota) = quota else {
-                charges
-                    .iter()
-                    .for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
+                own.iter()
+                    .for_each(|charge| charges.add(place, *charge, descriptor.is_negative_hits));
                 continue;
             };
             let quota = quota.map_err(|error| {
-                Mistake::Invalid(Status::invalid_argument(format!("limit: {error}")))
+                DescriptorError::Invalid(Status::invalid_argument(format!("limit: {error}")))
             })?;
             let mut charge =
-                policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
-            // Where the configuration only watches, other numbers are watched as well.
-            charge.enforced = charges.is_empty() || charges.iter().any(|charge| charge.enforced);
-            question.add(place, charge, descriptor.is_negative_hits);
+                policy.charge_ad_hoc(AdHoc::Override, &parts.wholes[place], quota, cost);
+            // A limit of the gateway is only observed where all configured ones are.
+            charge.enforced = own.is_empty() || own.iter().any(|charge| charge.enforced);
+            charges.add(place, charge, descriptor.is_negative_hits);
         }
-        Ok(question)
+        Ok(charges)
     }
 
+    /// Adds a charge, or its cost to the same charge of another descriptor: a store decides each
+    /// counter once.
     fn add(&mut self, descriptor: usize, charge: Charge<'a>, is_given: bool) {
         let list = if is_given {
             &mut self.give

@@ -1,4 +1,4 @@
-//! Requests to servers that speak HTTP/2.
+//! Sends requests to servers that speak HTTP/2; `forward.rs` chooses the server and the connection.
 
 use http::request::Parts;
 use http::{Method, Request};
@@ -6,18 +6,19 @@ use sluicegate_net::http2_client::RequestSender;
 use sluicegate_net::{ForwardedBody, HttpResponse, ResponseLines};
 
 use super::body::BodySource;
-use super::forward::{Failure, Forwarding, blame, in_time, to_http2};
+use super::forward::{ForwardContext, in_time, record_failure, to_http2};
+use super::forward_failure::ForwardFailure;
 use super::rewrite;
-use super::upstream::Server;
+use super::upstream::UpstreamServer;
 
 /// Sends a request over an open connection, and waits for the head of the response.
 pub(super) async fn send(
-    forwarding: &Forwarding<'_>,
-    server: &Server,
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
     mut sender: RequestSender,
     parts: &mut Parts,
     body: ForwardedBody,
-) -> Result<HttpResponse<BodySource>, Failure> {
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let metrics = &forwarding.caller.handler.gate.metrics;
     let progress = body.progress();
     let is_head = parts.method == Method::HEAD;
@@ -28,7 +29,7 @@ pub(super) async fn send(
     };
     let mut response = in_time(forwarding, progress, exchange)
         .await
-        .inspect_err(|failure| blame(server, failure, metrics))?;
+        .inspect_err(|failure| record_failure(server, failure, metrics))?;
     server.succeeded();
     rewrite::to_client(&mut response, is_head);
     let (head, body) = response.into_parts();
