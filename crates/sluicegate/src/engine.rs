@@ -40,13 +40,13 @@ use crate::verdict::Verdict;
 pub struct Engine<S = LocalStore, C = MonotonicClock> {
     store: S,
     clock: C,
-    /// What happens to a charge without a failure policy of its own while the store is away.
+    /// The failure policy of charges that bring none of their own.
     on_failure: FailurePolicy,
     fallback: Fallback,
     health: StoreHealth,
 }
 
-/// What became of a list of charges: one entry per charge, in their order, wherever there are any.
+/// The result of a list of charges: one entry per charge, in their order, wherever there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// The store decided every charge.

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Charge, FailurePolicy, FailureStatus};
 
-/// What takes the place of the store's decision while the store is away.
+/// The substitute for the store's decision while the store is away.
 pub(crate) enum Substitute {
     /// Refuse the request with this status.
     Refuse(FailureStatus),

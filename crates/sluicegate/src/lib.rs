@@ -1,4 +1,34 @@
-//! Exact rate limits for Rust services.
+//! Exact rate limits for Rust services: in this process, or shared by any number of replicas.
+//!
+//! A [`Limit`] is a named rule: which requests it covers, by what it counts them, and the [`Quota`]
+//! they may spend. A [`Policy`] is a list of limits, a [`Store`] keeps the counters, and a
+//! [`Limiter`] joins both with a clock. Its answer is a [`Verdict`]: a denial is a value, never an
+//! error, and it says to the nanosecond when the same request would pass.
+//!
+//! # In front of a service
+//!
+//! With the feature `axum` (or `tower`), one layer limits every request before the service behind
+//! it sees it, and writes the `RateLimit` headers:
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::{Router, routing::get};
+//! use sluicegate::{Limit, Limiter, Quota, RateLimitLayer};
+//!
+//! # fn main() -> Result<(), sluicegate::PolicyErrors> {
+//! let per_ip = Limit::per_client("per-ip", Quota::per_second(20).burst(60));
+//! let limiter = Limiter::local([per_ip])?;
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(limiter));
+//! # let _ = app;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Anywhere else
+//!
+//! A [`Subject`] says who is asking; the limiter charges every limit that covers it, all or nothing:
 //!
 //! ```
 //! use sluicegate::{Limit, Limiter, Quota, Subject};
@@ -13,7 +43,30 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** time enters in [`Clock::now`] and nowhere else; a denial is a value, never an error.
+//! Without limits by name, [`KeyedLimiter`] takes any key that can be hashed.
+//!
+//! # Shared by several processes
+//!
+//! With the feature `redis`, the counters are in Redis or Valkey (standalone, replication, Sentinel
+//! or Cluster), and any number of processes share one limit exactly:
+//!
+#![cfg_attr(feature = "redis", doc = "```")]
+#![cfg_attr(not(feature = "redis"), doc = "```ignore")]
+//! use sluicegate::{Limit, Limiter, MonotonicClock, Policy, Quota, RedisOptions, RedisStore};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::new(RedisOptions::from_url("redis://rl-0:6379")?)?;
+//! let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(20).burst(60))])?;
+//! let limiter = Limiter::new(policy, store, MonotonicClock::new());
+//! # let _ = limiter;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! While the store is away, the [`FailurePolicy`] of each limit decides: open, closed, or counted
+//! on this replica.
+//!
+//! **Invariant:** time enters in [`Clock::now`] and nowhere else.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -4,7 +4,7 @@ use sluicegate_core::{Decision, FailureStatus, MissingKey};
 
 use crate::store::StoreError;
 
-/// What to do with a request.
+/// The action that a front door takes on a request.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// Let it pass.
@@ -25,7 +25,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the request goes on.
+    /// True when the request goes on.
     pub fn is_forwarded(&self) -> bool {
         matches!(self, Self::Forward(_) | Self::ForwardUnchecked(_))
     }

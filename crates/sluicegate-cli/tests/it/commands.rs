@@ -142,7 +142,9 @@ fn limits_of_envoys_service_are_imported_and_can_be_checked() {
         "{}",
         text(&imported.stderr)
     );
-    assert!(text(&imported.stderr).starts_with("differs: they count in windows of the clock"));
+    assert!(
+        text(&imported.stderr).starts_with("differs: ratelimit counts in windows of the clock")
+    );
     std::fs::write(&ours, &imported.stdout).unwrap();
     let words = text(&sluicegate(&["check", ours.to_str().unwrap()]).stdout);
     assert!(words.contains("user: at most 10 requests"), "{words}");

@@ -95,7 +95,7 @@ impl<Inner: fmt::Debug, S, C> fmt::Debug for RateLimit<Inner, S, C> {
     }
 }
 
-/// What all clones of a service share.
+/// The state that all clones of a service share.
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Limiter<S, C>,
     pub(super) settings: LayerSettings,
@@ -103,7 +103,7 @@ pub(super) struct Gate<S, C> {
     pub(super) warned_of_missing_peer: AtomicBool,
 }
 
-/// What happens to a request.
+/// The answer to a request: it goes on, or it has its response.
 enum Admission {
     Admitted(Decision),
     Unchecked,

@@ -128,7 +128,7 @@ pub enum RedisMode {
     Sentinel {
         /// The name they know it by.
         master: String,
-        /// Who we are to the sentinels themselves.
+        /// The credentials for the sentinels themselves.
         credentials: Credentials,
     },
     /// Primaries that share the slots.

@@ -80,7 +80,7 @@ def refuses_in_words(connection):
         (("CL.THROTTLE", "a", 2**63, 1, 1), f'max_burst: must be a whole number of at least 0 (got "{2**63}")'),
         (("SG.CHECK",), "expected a limit and its key parts"),
         (("SG.CHECK", "nobody", "a"), 'there is no limit named "nobody"'),
-        (("SG.CHECK", "per-client", "not an address"), 'limit "per-client": client_ip is no IP address'),
+        (("SG.CHECK", "per-client", "not an address"), 'limit "per-client": client_ip is not an IP address'),
         (("SG.CHECK", "per-client"), parts),
         (("SG.RESET", "per-client", "::1", 5), parts.split(", then")[0]),
         (("SG.CHECK", "per-client", "::1", 1, 1), parts),
