@@ -1,6 +1,6 @@
 //! How a crate reads, in numbers, beside the same numbers of crates that others read with pleasure.
 //!
-//! [`print`] shows the table; [`check`] holds the crates of the workspace to the goals. Everything is counted
+//! [`print()`] shows the table; [`check`] holds the crates of the workspace to the goals. Everything is counted
 //! in `src/` without test code, for all crates alike.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The modules of a crate form layers: no top-level module reaches itself through others.
 //!
-//! [`print`] shows the layers, [`check`] refuses cycles, and both keep the copies in the architecture current.
+//! [`print()`] shows the layers, [`check`] refuses cycles, and both keep the copies in the architecture current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
