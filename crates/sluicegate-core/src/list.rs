@@ -53,11 +53,14 @@ impl<T> Deref for List<T> {
 
 impl<T> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut list = Self::Empty;
-        for item in items {
-            list.push(item);
+        let mut items = items.into_iter();
+        let Some(first) = items.next() else {
+            return Self::Empty;
+        };
+        match items.next() {
+            None => Self::One(first),
+            Some(second) => Self::Many([first, second].into_iter().chain(items).collect()),
         }
-        list
     }
 }
 

@@ -16,28 +16,18 @@ use crate::overrides::OverrideSet;
 use crate::snapshot::Snapshot;
 use crate::terms::{ExternalTerms, OnBehalf, under};
 
-/// A verdict on the charges of a request.
-pub(crate) struct Charged {
-    /// The decision, or the failure policy's answer while the store is away.
-    pub(crate) verdict: Verdict,
-    /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub(crate) routing: Option<Arc<ExternalLimits>>,
-}
-
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
+/// Returns the limits service's answer too, where it names a server or a timeout for the caller.
 pub(crate) async fn charge_request(
     gate: &Gate,
     snapshot: &Snapshot,
     subject: &Subject<'_>,
     headers: &HeaderMap,
     charges: &[Charge<'_>],
-) -> Charged {
+) -> (Verdict, Option<Arc<ExternalLimits>>) {
     let Some(external) = &snapshot.external else {
         let verdict = take(gate, snapshot, charges, UnlimitedCharge::Drop).await;
-        return Charged {
-            verdict,
-            routing: None,
-        };
+        return (verdict, None);
     };
     let request = OnBehalf {
         method: subject.method,
@@ -49,17 +39,9 @@ pub(crate) async fn charge_request(
         // In a box: most requests need no room for this.
         None => Box::pin(ExternalTerms::ask(external, charges, &request)).await,
     };
-    let verdict = take(
-        gate,
-        snapshot,
-        &terms.limited(charges),
-        UnlimitedCharge::Drop,
-    )
-    .await;
-    Charged {
-        verdict,
-        routing: terms.routing(),
-    }
+    let limited = terms.limited(charges);
+    let verdict = take(gate, snapshot, &limited, UnlimitedCharge::Drop).await;
+    (verdict, terms.routing())
 }
 
 /// Takes charges that a caller names, all or nothing. Every charge has an entry in the decision: one
@@ -72,8 +54,12 @@ pub(crate) async fn charge_named(
     match &snapshot.external {
         None => take(gate, snapshot, charges, UnlimitedCharge::Look).await,
         Some(external) => {
-            let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
-            take(gate, snapshot, &terms.each(charges), UnlimitedCharge::Look).await
+            // In a box: without a limits service no room is needed for this.
+            Box::pin(async {
+                let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
+                take(gate, snapshot, &terms.each(charges), UnlimitedCharge::Look).await
+            })
+            .await
         }
     }
 }

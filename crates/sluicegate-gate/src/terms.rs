@@ -193,13 +193,20 @@ mod tests {
         }
     }
 
+    fn limit_from_outside() -> Limit {
+        Limit {
+            quota_from: QuotaSource::External,
+            ..Limit::per_client("l", Quota::per_second(1))
+        }
+    }
+
     fn status(code: u16) -> FailureStatus {
         FailureStatus::new(code).unwrap()
     }
 
     #[test]
     fn what_was_said_takes_the_place_of_the_limits_own() {
-        let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
+        let limit = limit_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let quota = Quota::from(Quota::per_second(9).burst(9));
         let asked = ExternalTerms(List::One(Some(Arc::new(ExternalLimits {
@@ -221,7 +228,7 @@ mod tests {
 
     #[test]
     fn whoever_is_not_limited_is_not_charged() {
-        let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
+        let limit = limit_from_outside();
         let charges = [
             charge(&limit, &["203.0.113.7"]),
             charge(&limit, &["203.0.113.8"]),
@@ -245,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_code_alone_changes_no_policy() {
-        let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
+        let limit = limit_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let said = ExternalLimits {
             failure_status: Some(status(429)),

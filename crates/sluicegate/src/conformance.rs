@@ -110,6 +110,18 @@ pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usiz
 }
 
 /// The size of a run.
+///
+/// ```
+/// use sluicegate::conformance::{self, ReferenceStore, TRANSCRIPTS};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let report = conformance::run(ReferenceStore::new).await?;
+/// assert_eq!(report.transcripts, TRANSCRIPTS.len());
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transcripts that were played to their end.
@@ -119,6 +131,19 @@ pub struct Report {
 }
 
 /// The line at which a store and a transcript differ.
+///
+/// ```
+/// use sluicegate::conformance::{ReferenceStore, run_text};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let text = "limit 1 per 1s burst 1\nat 0s spend 1 => denied";
+/// let failure = run_text("mine.txt", text, ReferenceStore::new()).await.unwrap_err();
+/// assert_eq!(failure.to_string(), "mine.txt:2: expected denied\n     got allowed, 0 left, full in 1s");
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The name of the transcript.
@@ -138,6 +163,18 @@ impl fmt::Display for Failure {
 impl Error for Failure {}
 
 /// The problem of a line.
+///
+/// ```
+/// use sluicegate::conformance::{LineProblem, ReferenceStore, run_text};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let failure = run_text("mine.txt", "spend everything", ReferenceStore::new()).await.unwrap_err();
+/// assert!(matches!(failure.problem, LineProblem::Unreadable(_)));
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineProblem {
     /// It is not a statement, or it makes no sense where it stands.

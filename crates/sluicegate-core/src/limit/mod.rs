@@ -128,14 +128,6 @@ impl Limit {
         self
     }
 
-    /// Asks a service for the quota of each key; the limit's own quota holds while it does not
-    /// answer.
-    #[must_use]
-    pub fn quota_from_outside(mut self) -> Self {
-        self.quota_from = QuotaSource::External;
-        self
-    }
-
     /// Treats requests that lack a part of the key like this.
     #[must_use]
     pub fn on_missing_key(mut self, rule: OnMissingKey) -> Self {

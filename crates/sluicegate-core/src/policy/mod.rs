@@ -147,6 +147,15 @@ impl Policy {
     ///
     /// # Panics
     /// When the index is of another policy and too large for this one.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, Policy, Quota};
+    ///
+    /// let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(1))])?;
+    /// let charge = policy.charge_named("per-ip", &["203.0.113.7"], 1).unwrap().unwrap();
+    /// assert_eq!(policy.limit_at(charge.limit_index).name, "per-ip");
+    /// # Ok::<(), sluicegate_core::PolicyErrors>(())
+    /// ```
     pub fn limit_at(&self, index: usize) -> &Limit {
         self.limits
             .get(index)
@@ -202,6 +211,17 @@ impl Policy {
 
     /// The charges of a descriptor: one for each limit that names exactly its entries, in its
     /// conditions or in its key. Limits on requests, such as those by address, do not apply.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, Policy, Quota, Subject};
+    ///
+    /// let by_user = Limit::new("by-user", Quota::per_second(1)).key(["descriptor:user".parse()?]);
+    /// let policy = Policy::new([by_user])?;
+    /// let subject = Subject { descriptors: &[("user", "ann")], ..Subject::ANONYMOUS };
+    /// let charges = policy.charges_for_descriptor(&subject, 1)?;
+    /// assert_eq!(charges[0].key.to_string(), "by-user:ann");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn charges_for_descriptor<'a>(
         &'a self,
         subject: &'a Subject<'a>,
@@ -235,6 +255,14 @@ impl Policy {
     }
 
     /// The indices of the limits that cover a request, after replacement, in order.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, Policy, Quota, Subject};
+    ///
+    /// let policy = Policy::new([Limit::new("all", Quota::per_second(100))])?;
+    /// assert_eq!(policy.covering(&Subject::ANONYMOUS).len(), 1);
+    /// # Ok::<(), sluicegate_core::PolicyErrors>(())
+    /// ```
     pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
         self.covering_if(subject, |_| true)
     }

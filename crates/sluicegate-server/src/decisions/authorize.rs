@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{Response, StatusCode, Uri};
 use http_body_util::Full;
 use sluicegate::http::{RequestHead, host_of};
-use sluicegate_gate::admission::{Admission, Candidate, Purpose};
+use sluicegate_gate::admission::{Purpose, SentRequest};
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
@@ -88,19 +88,18 @@ pub(super) async fn answer(
         headers: &parts.headers,
         principal: None,
     };
-    let candidate = Candidate::Request(head);
     let admission = call
-        .admit(&state.gate, &snapshot, candidate, Purpose::Spend)
+        .admit(&state.gate, &snapshot, SentRequest(head), Purpose::Spend)
         .await;
     let mut reply = Response::new(Full::default());
     match admission {
         // Status 200 is a yes to every gateway; the rate limit headers go with it.
-        Admission::Admitted(admitted) => {
-            if let Some(decision) = &admitted.decision {
+        Ok(request) => {
+            if let Some(decision) = &request.admitted.decision {
                 snapshot.headers.write(decision, reply.headers_mut());
             }
         }
-        Admission::Refused(refusal) => {
+        Err(refusal) => {
             let (status, body) = write_refusal(
                 &refusal,
                 &snapshot,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sluicegate_gate::admission::{
-    Admission, AdmissionRecord, AdmissionRequest, Candidate, Purpose, admit,
+    AdmissionRecord, AdmissionRequest, Candidate, Purpose, Refusal, admit,
 };
 use sluicegate_gate::gate::Gate;
 use sluicegate_gate::request_id::RequestId;
@@ -55,20 +55,20 @@ impl DecisionCall {
     }
 
     /// Asks admission about a candidate, and has the answer counted under this call's protocol.
-    pub(super) async fn admit(
-        &self,
-        gate: &Gate,
-        snapshot: &Snapshot,
-        candidate: Candidate<'_>,
+    pub(super) fn admit<'a, C: Candidate + 'a>(
+        &'a self,
+        gate: &'a Gate,
+        snapshot: &'a Snapshot,
+        candidate: C,
         purpose: Purpose,
-    ) -> Admission {
+    ) -> impl Future<Output = Result<C::Admitted, Refusal>> + 'a {
         let question = AdmissionRequest {
             candidate,
             purpose,
             protocol: Some(self.protocol),
             record: self.traced.as_ref().map(|traced| &traced.record),
         };
-        admit(gate, snapshot, question).await
+        admit(gate, snapshot, question)
     }
 
     /// Counts a call that is refused before anything is asked: its token or its body is wrong.

@@ -3,8 +3,8 @@
 
 use http::HeaderMap;
 use sluicegate::{StoreError, Verdict};
-use sluicegate_core::{Charge, Decision, MissingKey, Nanos, Subject};
-use sluicegate_gate::admission::{Admission, Candidate, Purpose, Refusal};
+use sluicegate_core::{Decision, MissingKey, Nanos, Subject};
+use sluicegate_gate::admission::{Admitted, DescribedRequest, NamedCharges, Purpose, Refusal};
 use sluicegate_gate::charging;
 use sluicegate_gate::snapshot::Snapshot;
 
@@ -52,29 +52,28 @@ pub(super) async fn check(
     purpose: Purpose,
     cost: u64,
 ) -> Result<CheckAnswer, Refusal> {
-    let charges: Result<Option<Charge<'_>>, MissingKey>;
     let cost = match purpose {
         Purpose::Spend => cost,
         Purpose::Peek(_) => 0,
     };
-    let candidate = match thing {
-        CheckInput::Request { subject, headers } => Candidate::Described {
-            subject,
-            headers,
-            cost,
-        },
+    let admission = match thing {
+        CheckInput::Request { subject, headers } => {
+            let candidate = DescribedRequest {
+                subject,
+                headers,
+                cost,
+            };
+            call.admit(&state.gate, snapshot, candidate, purpose).await
+        }
         CheckInput::Counter { limit, key } => {
-            charges = snapshot.policy.charge_named(limit, key, cost);
-            Candidate::Charges {
+            let charges = snapshot.policy.charge_named(limit, key, cost);
+            let candidate = NamedCharges {
                 subjects: &[],
-                charges: match &charges {
-                    Ok(charge) => Ok(charge.as_slice()),
-                    Err(missing) => Err(missing.clone()),
-                },
-            }
+                charges: charges.as_ref().map(Option::as_slice),
+            };
+            call.admit(&state.gate, snapshot, candidate, purpose).await
         }
     };
-    let admission = call.admit(&state.gate, snapshot, candidate, purpose).await;
     CheckAnswer::of(admission, purpose)
 }
 
@@ -135,29 +134,32 @@ impl CheckAnswer {
         }
     }
 
-    fn of(admission: Admission, purpose: Purpose) -> Result<Self, Refusal> {
-        let is_degraded = admission.decision().is_some_and(Decision::is_degraded);
+    fn of(admission: Result<Admitted, Refusal>, purpose: Purpose) -> Result<Self, Refusal> {
         Ok(match admission {
-            Admission::Admitted(admitted) => Self {
-                is_degraded: is_degraded || admitted.is_unchecked,
-                ..Self::allowed(admitted.decision)
+            Ok(Admitted {
+                decision,
+                is_unchecked,
+                ..
+            }) => Self {
+                is_degraded: is_unchecked || decision.as_ref().is_some_and(Decision::is_degraded),
+                ..Self::allowed(decision)
             },
-            Admission::Refused(Refusal::Limited(decision)) => Self {
+            Err(Refusal::Limited(decision)) => Self {
                 retry_after: match purpose {
                     Purpose::Spend => decision.retry_after(),
                     // A peek tells what is there now, not when there will be more.
                     Purpose::Peek(_) => None,
                 },
-                is_degraded,
+                is_degraded: decision.is_degraded(),
                 decision: Some(decision),
                 ..Self::denied(None)
             },
-            Admission::Refused(Refusal::Unavailable { .. }) => Self {
+            Err(Refusal::Unavailable { .. }) => Self {
                 is_degraded: true,
                 ..Self::denied(Some(Self::UNAVAILABLE_RETRY))
             },
-            Admission::Refused(Refusal::Banned) => Self::denied(None),
-            Admission::Refused(refusal) => return Err(refusal),
+            Err(Refusal::Banned) => Self::denied(None),
+            Err(refusal) => return Err(refusal),
         })
     }
 }

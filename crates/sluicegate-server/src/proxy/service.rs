@@ -12,7 +12,7 @@ use http::request::Parts;
 use http_body::Body;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
 use sluicegate_gate::admission::{
-    Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit,
+    AdmissionRequest, AdmittedRequest, Purpose, Refusal, SentRequest, admit,
 };
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::request_id::{self, RequestId};
@@ -95,7 +95,7 @@ async fn admit_request(
     parts: &mut Parts,
     end: Result<BodyEnd, InvalidRequest>,
     guard: &RequestGuard,
-) -> Result<Admitted, RefusedRequest> {
+) -> Result<AdmittedRequest, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
     let valid = end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
     valid.map_err(|refusal| malformed(&refusal))?;
@@ -110,19 +110,20 @@ async fn admit_request(
         principal: None,
     };
     let question = AdmissionRequest {
-        candidate: Candidate::Request(head),
+        candidate: SentRequest(head),
         purpose: Purpose::Spend,
         protocol: None,
         record: guard.access_record.as_ref().map(|record| &record.admission),
     };
-    let admitted = match admit(&caller.handler.gate, &snapshot.gate, question).await {
-        Admission::Admitted(admitted) => admitted,
-        Admission::Refused(refusal) => return Err(refused(snapshot, parts, &refusal)),
-    };
-    if let Some(target) = &admitted.rewritten_target {
-        parts.uri = target.clone();
+    match admit(&caller.handler.gate, &snapshot.gate, question).await {
+        Ok(mut request) => {
+            if let Some(target) = request.rewritten_target.take() {
+                parts.uri = target;
+            }
+            Ok(request)
+        }
+        Err(refusal) => Err(refused(snapshot, parts, &refusal)),
     }
-    Ok(admitted)
 }
 
 /// The response to a request that admission refused.
@@ -183,7 +184,7 @@ async fn forward_admitted(
     snapshot: &Arc<ProxySnapshot>,
     parts: &mut Parts,
     body: ClientBody,
-    admitted: Admitted,
+    request: AdmittedRequest,
     guard: &mut RequestGuard,
 ) -> HttpResponse<BodySource> {
     if let Some(span) = &guard.span {
@@ -192,7 +193,7 @@ async fn forward_admitted(
     let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (upgrade_of(parts), guard.request_id);
     let hop = rewrite::Hop {
-        client_ip: admitted.client_ip,
+        client_ip: request.client_ip,
         peer: caller.peer.ip(),
         peer_is_trusted: snapshot.gate.trusts(caller.peer.ip()),
         scheme: if caller.is_tls { "https" } else { "http" },
@@ -204,9 +205,9 @@ async fn forward_admitted(
     let forwarding = ForwardContext {
         caller,
         snapshot,
-        host: admitted.host.as_deref(),
+        host: request.host.as_deref(),
         hop: &hop,
-        routing: admitted.routing.as_deref(),
+        routing: request.admitted.routing.as_deref(),
     };
     let forwarded = forward::forward(&forwarding, parts, body).await;
     let mut answer = match forwarded {
@@ -229,7 +230,7 @@ async fn forward_admitted(
             .map(BodySource::own)
         }
     };
-    if let Some(decision) = &admitted.decision {
+    if let Some(decision) = &request.admitted.decision {
         let mut fields = LimitFields(&mut answer.lines);
         snapshot.gate.headers.write(decision, &mut fields);
     }

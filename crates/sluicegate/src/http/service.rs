@@ -24,7 +24,27 @@ use crate::local::LocalStore;
 use crate::store::Store;
 use crate::verdict::Verdict;
 
-/// A service behind limits; made by [`RateLimitLayer`](super::RateLimitLayer). Clones share the counters.
+/// A service behind limits; made by [`RateLimitLayer`](super::RateLimitLayer). Clones share the
+/// counters.
+///
+/// ```
+/// use http::{Request, Response, StatusCode};
+/// use sluicegate::{Limit, Limiter, Quota, RateLimitLayer};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::local([Limit::new("all", Quota::per_hour(1).burst(1))])?;
+/// let hello = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new("hello".to_owned())));
+/// let limited = RateLimitLayer::new(limiter).layer(hello);
+/// let first = limited.clone().oneshot(Request::new(())).await?;
+/// let second = limited.oneshot(Request::new(())).await?;
+/// assert_eq!(first.status(), StatusCode::OK);
+/// assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS);
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub struct RateLimit<Inner, S = LocalStore, C = MonotonicClock> {
     inner: Inner,
     gate: Arc<Gate<S, C>>,

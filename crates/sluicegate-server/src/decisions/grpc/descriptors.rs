@@ -3,8 +3,9 @@
 //! [`DescriptorParts`] holds the slices of the message from which keys are made, and
 //! [`DescriptorCharges`] borrows them: two types, because a charge borrows its key.
 
-use sluicegate::address;
-use sluicegate::{AdHoc, Charge, MissingKey, Policy, Subject};
+use sluicegate::{Charge, MissingKey, Policy, Subject};
+use sluicegate_core::AdHoc;
+use sluicegate_core::address;
 use smallvec::SmallVec;
 use tonic::Status;
 

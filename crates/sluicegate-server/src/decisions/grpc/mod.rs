@@ -27,9 +27,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sluicegate::{Decision, Nanos, Verdict};
 use sluicegate_gate::access::Ruling;
-use sluicegate_gate::admission::{
-    Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller,
-};
+use sluicegate_gate::admission::{Admitted, NamedCharges, Purpose, Refusal, ruling_of_caller};
 use sluicegate_gate::charging;
 use sluicegate_gate::gate::Gate;
 use sluicegate_gate::snapshot::Snapshot;
@@ -265,29 +263,26 @@ async fn decide(
         Err(descriptors::DescriptorError::Unidentified(missing)) => Err(missing),
         Ok(charges) => Ok(charges),
     };
-    let candidate = Candidate::Charges {
+    let candidate = NamedCharges {
         subjects: &subjects,
-        charges: match &charges {
-            Ok(charges) => Ok(&charges.take),
-            Err(missing) => Err(missing.clone()),
-        },
+        charges: charges.as_ref().map(|charges| &*charges.take),
     };
     let admission = call.admit(gate, &snapshot, candidate, Purpose::Spend).await;
     let taken = match admission {
-        Admission::Admitted(Admitted {
+        Ok(Admitted {
             decision,
             is_unchecked,
             ..
         }) if decision.is_some() || is_unchecked => decision,
-        Admission::Refused(Refusal::Limited(decision)) => Some(decision),
+        Err(Refusal::Limited(decision)) => Some(decision),
         // Lists and bans have decided, and no limit was asked.
-        Admission::Admitted(_) | Admission::Refused(Refusal::Banned) => {
+        Ok(_) | Err(Refusal::Banned) => {
             let are_denied = subjects
                 .iter()
                 .map(|subject| ruling_of_caller(gate, &snapshot, subject) == Some(Ruling::Deny));
             return Ok(answer::without_limits(are_denied));
         }
-        Admission::Refused(refusal) => return Err(status_of(&refusal)),
+        Err(refusal) => return Err(status_of(&refusal)),
     };
     let charges = charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
     let is_allowed = taken.as_ref().is_none_or(Decision::is_allowed);

@@ -1,6 +1,7 @@
 //! The commands by name, and the arguments of those about counters.
 
-use sluicegate::{AdHoc, Charge, KeyPart, List, Nanos, Policy, Quota};
+use sluicegate::{Charge, KeyPart, List, Nanos, Policy, Quota};
+use sluicegate_core::AdHoc;
 
 use super::parse::integer;
 use super::reply::RespReply;

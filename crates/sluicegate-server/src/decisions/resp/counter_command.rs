@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use sluicegate::{Charge, Nanos, StoreError, Verdict};
-use sluicegate_gate::admission::{Admission, Candidate, Purpose};
+use sluicegate_gate::admission::{
+    self, AdmissionRequest, Admitted, NamedCharges, Purpose, Refusal,
+};
 use sluicegate_gate::charging;
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
@@ -77,19 +79,24 @@ impl<'a> CounterCommand<'a> {
     }
 }
 
-async fn admit(
-    state: &DecisionsState,
-    snapshot: &Snapshot,
-    charges: &[Charge<'_>],
+/// Asks admission about one counter. It is the future of admission itself and not one around it:
+/// pipelined commands are decided by the million.
+fn admit<'a>(
+    state: &'a DecisionsState,
+    snapshot: &'a Snapshot,
+    charges: &'a [Charge<'a>],
     purpose: Purpose,
-) -> Admission {
-    let candidate = Candidate::Charges {
-        subjects: &[],
-        charges: Ok(charges),
+) -> impl Future<Output = Result<Admitted, Refusal>> + 'a {
+    let question = AdmissionRequest {
+        candidate: NamedCharges {
+            subjects: &[],
+            charges: Ok(charges),
+        },
+        purpose,
+        protocol: Some(DecisionProtocol::Resp),
+        record: None,
     };
-    DecisionCall::untraced(DecisionProtocol::Resp)
-        .admit(&state.gate, snapshot, candidate, purpose)
-        .await
+    admission::admit(&state.gate, snapshot, question)
 }
 
 /// Counts a command about counters with invalid arguments: it never comes to admission, which

@@ -100,7 +100,9 @@ impl CommandParser {
             self.at = end + 2;
             wanted -= 1;
         }
-        let arguments = self.found.drain(..).map(|range| &bytes[range]).collect();
+        let found = self.found.iter();
+        let arguments = found.map(|range| &bytes[range.clone()]).collect();
+        self.found.clear();
         let used = std::mem::take(&mut self.at);
         self.wanted = None;
         Ok(ParsedInput::Command {
@@ -147,18 +149,24 @@ fn number(bytes: &[u8], start: usize) -> Result<Option<(i64, usize)>, ParseError
     /// The digits of 64 bits, and a sign.
     const DIGITS_MAX: usize = 20;
     let rest = bytes.get(start..).unwrap_or_default();
-    let Some(length) = rest
-        .iter()
-        .take(DIGITS_MAX + 1)
-        .position(|byte| *byte == b'\r')
-    else {
+    // Nearly every length has one digit or two.
+    let small = |digit: u8| i64::from(digit - b'0');
+    match *rest {
+        [ones @ b'0'..=b'9', b'\r', b'\n', ..] => return Ok(Some((small(ones), start + 3))),
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            return Ok(Some((10 * small(tens) + small(ones), start + 4)));
+        }
+        _ => {}
+    }
+    let searched = &rest[..rest.len().min(DIGITS_MAX + 1)];
+    let Some(length) = searched.iter().position(|byte| *byte == b'\r') else {
         return if rest.len() > DIGITS_MAX {
             Err(ParseError::NotANumber)
         } else {
             Ok(None)
         };
     };
-    let number = integer(&rest[..length]).ok_or(ParseError::NotANumber)?;
+    let number = integer(&searched[..length]).ok_or(ParseError::NotANumber)?;
     match rest.get(length + 1) {
         None => Ok(None),
         Some(b'\n') => Ok(Some((number, start + length + 2))),
@@ -166,13 +174,29 @@ fn number(bytes: &[u8], start: usize) -> Result<Option<(i64, usize)>, ParseError
     }
 }
 
-/// A whole number as Redis writes it: digits, perhaps with a minus in front, and nothing else.
+/// Reads a whole number as Redis writes it: digits, perhaps with a minus in front, and nothing else.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
         return None;
     }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    // The negative numbers reach one further than the positive ones, so the sign is turned last.
+    let mut negated: i64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        negated = negated.checked_mul(10)?.checked_sub(i64::from(digit))?;
+    }
+    if is_negative {
+        Some(negated)
+    } else {
+        negated.checked_neg()
+    }
 }
 
 /// The reason why bytes are no command. The beginning of the next one is in doubt, so the
@@ -332,6 +356,29 @@ mod tests {
         assert!(
             matches!(parser.next(&command), Ok(ParsedInput::Command { used, .. }) if used == command.len())
         );
+    }
+
+    #[test]
+    fn integers_are_those_that_redis_writes() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("", None),
+            ("-", None),
+            ("--1", None),
+            ("+1", None),
+            ("1 ", None),
+            ("1/", None),
+            ("1:", None),
+        ] {
+            assert_eq!(integer(text.as_bytes()), expected, "{text:?}");
+        }
     }
 
     fn client_bytes() -> impl Strategy<Value = Vec<u8>> {

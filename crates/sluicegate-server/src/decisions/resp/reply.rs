@@ -1,7 +1,7 @@
 //! Replies in RESP2 and RESP3, and the five numbers of redis-cell that tell a decision.
 
 use sluicegate::{Decision, Nanos, StoreError};
-use sluicegate_gate::admission::{Admission, Admitted, Refusal};
+use sluicegate_gate::admission::{Admitted, Refusal};
 
 /// The version of the protocol that a client chose with `HELLO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,24 +157,24 @@ impl CounterReply {
 
 impl RespReply {
     /// The reply to a check of one counter; `limit` is written when no decision was made.
-    pub(super) fn to_check(admission: Admission, limit: i64) -> Self {
+    pub(super) fn to_check(admission: Result<Admitted, Refusal>, limit: i64) -> Self {
         match admission {
-            Admission::Admitted(Admitted {
+            Ok(Admitted {
                 decision: Some(decision),
                 ..
             }) => Self::Counter(CounterReply::of(&decision, false, limit)),
-            Admission::Admitted(_) => Self::Counter(CounterReply::pass(limit)),
-            Admission::Refused(Refusal::Limited(decision)) => {
+            Ok(_) => Self::Counter(CounterReply::pass(limit)),
+            Err(Refusal::Limited(decision)) => {
                 Self::Counter(CounterReply::of(&decision, true, limit))
             }
-            Admission::Refused(refusal) => Self::refusal(&refusal),
+            Err(refusal) => Self::refusal(&refusal),
         }
     }
 
     /// The reply to a peek: a refusal tells that the cost would not pass now, not when it will.
-    pub(super) fn to_peek(admission: Admission) -> Self {
+    pub(super) fn to_peek(admission: Result<Admitted, Refusal>) -> Self {
         match admission {
-            Admission::Refused(Refusal::Limited(decision)) => Self::Counter(CounterReply {
+            Err(Refusal::Limited(decision)) => Self::Counter(CounterReply {
                 is_denied: true,
                 ..CounterReply::of(&decision, false, -1)
             }),

@@ -111,6 +111,20 @@ fn is_ambiguous(name: &str, sent: &str) -> bool {
 
 /// The error for a request with a header that servers may take for a key header. It names the key
 /// header and not the other one, whose name the caller chose.
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::http::KeyHeaders;
+/// use sluicegate::{Limit, Limiter, Quota};
+///
+/// let limit = Limit::new("per-user", Quota::per_second(5)).key(["header:x-user".parse()?]);
+/// let policy = Limiter::local([limit])?.policy();
+/// let mut headers = HeaderMap::new();
+/// headers.insert("x_user", "somebody-else".parse()?);
+/// let ambiguous = KeyHeaders::of(policy.clone()).find_ambiguous(&policy, &headers);
+/// assert_eq!(ambiguous.unwrap().header, "x-user");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmbiguousHeader {
     /// The limit whose key it is.

@@ -76,15 +76,14 @@ impl<'a> RequestHead<'a> {
 ///
 /// ```
 /// use http::HeaderMap;
-/// use sluicegate::http::{Extracted, HeaderLines};
-/// use sluicegate::normalise_path;
+/// use sluicegate::http::{Extracted, HeaderLines, one_spelling};
 ///
 /// let headers = HeaderMap::new();
 /// let extracted = Extracted {
 ///     client_ip: Some("203.0.113.7".parse()?),
 ///     method: "GET",
 ///     host: Some("a.example".into()),
-///     path: normalise_path("/x/../api")?,
+///     path: one_spelling("/x/../api")?,
 ///     headers: HeaderLines(&headers),
 ///     principal: None,
 /// };

@@ -56,6 +56,27 @@ pub struct RequestHead<'a> {
 }
 
 /// A request that every server reads alike.
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::http::{KeyHeaders, ReadRequest, RequestHead};
+/// use sluicegate::{Limit, Limiter, Quota};
+///
+/// let policy = Limiter::local([Limit::new("all", Quota::per_second(5))])?.policy();
+/// let (key_headers, headers) = (KeyHeaders::of(policy.clone()), HeaderMap::new());
+/// let head = RequestHead {
+///     method: "GET",
+///     path: "/a/../b",
+///     target: None,
+///     host: None,
+///     client_ip: None,
+///     headers: &headers,
+///     principal: None,
+/// };
+/// let ReadRequest { extracted, .. } = head.read(&key_headers, &policy).unwrap();
+/// assert_eq!(extracted.subject().path, "/b");
+/// # Ok::<(), sluicegate::PolicyErrors>(())
+/// ```
 #[derive(Debug)]
 pub struct ReadRequest<'a> {
     /// The request, ready to be looked up in a policy.
@@ -65,6 +86,27 @@ pub struct ReadRequest<'a> {
 }
 
 /// A request that servers may read differently.
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::http::{KeyHeaders, Misread, RequestHead};
+/// use sluicegate::{Limit, Limiter, Quota};
+///
+/// let policy = Limiter::local([Limit::new("all", Quota::per_second(5))])?.policy();
+/// let (key_headers, headers) = (KeyHeaders::of(policy.clone()), HeaderMap::new());
+/// let head = RequestHead {
+///     method: "GET",
+///     path: "/a%2Fb",
+///     target: None,
+///     host: None,
+///     client_ip: None,
+///     headers: &headers,
+///     principal: None,
+/// };
+/// let misread = head.read(&key_headers, &policy).unwrap_err();
+/// assert!(matches!(misread, Misread::AmbiguousPath(_)));
+/// # Ok::<(), sluicegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misread {
     /// The path has more than one reading.

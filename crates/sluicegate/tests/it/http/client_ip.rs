@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
-use sluicegate::address::Prefixes;
 use sluicegate::http::{ClientIp, IpNet, ProxyHeader, ProxyHeaderFault, extract};
-use sluicegate::{Limit, Quota};
+use sluicegate::{Limit, Prefixes, Quota};
 
 use super::{App, get};
 

@@ -1,0 +1,193 @@
+//! The candidates of admission, and the steps that each of them takes.
+
+use std::borrow::{Borrow, Cow};
+use std::time::SystemTime;
+
+use http::HeaderMap;
+use sluicegate::http::{Extracted, Misread, RequestHead};
+use sluicegate_core::{Charge, MissingKey, Stage, Subject};
+
+use super::{
+    Admitted, AdmittedRequest, Entrance, Refusal, ruling_of_address, ruling_of_caller,
+    ruling_of_principal,
+};
+use crate::access::Ruling;
+use crate::auth::Identity;
+use crate::charging::charge_named;
+
+/// Something that asks to be admitted.
+pub trait Candidate {
+    /// What the front door is told when the candidate may go on.
+    type Admitted: Borrow<Admitted>;
+
+    /// Takes the steps that apply to the candidate.
+    fn pass(
+        self,
+        entrance: Entrance<'_>,
+    ) -> impl Future<Output = Result<Self::Admitted, Refusal>> + Send;
+}
+
+/// A request as its client sent it; its cost is one unit. It takes all five steps.
+pub struct SentRequest<'a>(pub RequestHead<'a>);
+
+/// A request as a caller of the decision service describes it. Its principal is named by that
+/// caller, who has verified it, so credentials are not looked at.
+pub struct DescribedRequest<'a> {
+    /// The description: method, host, path, address and principal.
+    pub subject: &'a Subject<'a>,
+    /// The headers that the limits service may be told about.
+    pub headers: &'a HeaderMap,
+    /// Units to charge to each limit; zero with [`Purpose::Peek`](super::Purpose::Peek).
+    pub cost: u64,
+}
+
+/// Charges that the caller names. Bans and lists decide about the `subjects` first.
+pub struct NamedCharges<'a> {
+    /// The callers that bans and access lists decide about; may be empty.
+    pub subjects: &'a [Subject<'a>],
+    /// Or the reason why there are none.
+    pub charges: Result<&'a [Charge<'a>], &'a MissingKey>,
+}
+
+impl Candidate for SentRequest<'_> {
+    type Admitted = AdmittedRequest;
+
+    async fn pass(self, entrance: Entrance<'_>) -> Result<AdmittedRequest, Refusal> {
+        let Entrance { gate, snapshot, .. } = entrance;
+        let headers = self.0.headers;
+        let read = self.0.read(&snapshot.key_headers, &snapshot.policy);
+        let read = read.map_err(Refusal::Misread)?;
+        let extracted = read.extracted;
+        if let Some(record) = entrance.record {
+            record.note_caller(&extracted);
+        }
+        let ruling = extracted
+            .client_ip
+            .and_then(|address| ruling_of_address(gate, snapshot, address));
+        if ruling == Some(Ruling::Deny) {
+            return Err(Refusal::Banned);
+        }
+        let is_exempt = ruling == Some(Ruling::Allow);
+        let admitted = match (snapshot.auth.is_configured(), is_exempt) {
+            (false, true) => Admitted::default(),
+            (false, false) => {
+                let subject = extracted.subject();
+                entrance
+                    .charge_stage(&subject, headers, Stage::Whole, 1)
+                    .await?
+            }
+            // In a box: a request without credentials needs no room for this.
+            (true, _) => {
+                Box::pin(admit_with_credentials(
+                    entrance, &extracted, headers, is_exempt,
+                ))
+                .await?
+            }
+        };
+        Ok(AdmittedRequest {
+            admitted,
+            client_ip: extracted.client_ip,
+            host: extracted.host.map(Cow::into_owned),
+            rewritten_target: read.rewritten_target,
+        })
+    }
+}
+
+/// Steps three to five where credentials are configured.
+async fn admit_with_credentials(
+    entrance: Entrance<'_>,
+    extracted: &Extracted<'_>,
+    headers: &HeaderMap,
+    is_exempt: bool,
+) -> Result<Admitted, Refusal> {
+    let Entrance { gate, snapshot, .. } = entrance;
+    let mut subject = extracted.subject();
+    let before = match is_exempt {
+        true => Admitted::default(),
+        false => {
+            entrance
+                .charge_stage(&subject, headers, Stage::BeforePrincipal, 1)
+                .await?
+        }
+    };
+    let principal = match snapshot.auth.authenticate(headers, SystemTime::now()) {
+        Identity::Anonymous => None,
+        Identity::Known(principal) => Some(principal),
+        Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
+    };
+    if let (Some(record), Some(principal)) = (entrance.record, &principal) {
+        record.note_principal(&principal.id);
+    }
+    let ruling = principal
+        .as_deref()
+        .and_then(|principal| ruling_of_principal(gate, snapshot, principal));
+    match ruling {
+        Some(Ruling::Deny) => return Err(Refusal::Banned),
+        Some(Ruling::Allow) => return Ok(before),
+        None if is_exempt => return Ok(before),
+        None => {}
+    }
+    subject.principal = principal.as_deref();
+    let after = entrance
+        .charge_stage(&subject, headers, Stage::AfterPrincipal, 1)
+        .await?;
+    let decision = match (before.decision, after.decision) {
+        (Some(before), Some(after)) => Some(before.and(&after)),
+        (before, after) => before.or(after),
+    };
+    Ok(Admitted {
+        decision,
+        is_unchecked: before.is_unchecked || after.is_unchecked,
+        routing: after.routing.or(before.routing),
+    })
+}
+
+impl Candidate for DescribedRequest<'_> {
+    type Admitted = Admitted;
+
+    async fn pass(self, entrance: Entrance<'_>) -> Result<Admitted, Refusal> {
+        let Entrance { gate, snapshot, .. } = entrance;
+        let twin = snapshot
+            .key_headers
+            .find_ambiguous(&snapshot.policy, self.headers);
+        if let Some(twin) = twin {
+            return Err(Refusal::Misread(Misread::AmbiguousHeader(twin)));
+        }
+        match ruling_of_caller(gate, snapshot, self.subject) {
+            Some(Ruling::Deny) => return Err(Refusal::Banned),
+            Some(Ruling::Allow) => return Ok(Admitted::default()),
+            None => {}
+        }
+        entrance
+            .charge_stage(self.subject, self.headers, Stage::Whole, self.cost)
+            .await
+    }
+}
+
+impl Candidate for NamedCharges<'_> {
+    type Admitted = Admitted;
+
+    async fn pass(self, entrance: Entrance<'_>) -> Result<Admitted, Refusal> {
+        let Entrance { gate, snapshot, .. } = entrance;
+        let mut is_exempt = false;
+        for subject in self.subjects {
+            match ruling_of_caller(gate, snapshot, subject) {
+                Some(Ruling::Deny) => return Err(Refusal::Banned),
+                Some(Ruling::Allow) => is_exempt = true,
+                None => {}
+            }
+        }
+        if is_exempt {
+            return Ok(Admitted::default());
+        }
+        let charges = self
+            .charges
+            .map_err(|missing| Refusal::Unidentified(missing.clone()))?;
+        let verdict = charge_named(gate, snapshot, charges).await;
+        let subject = self
+            .subjects
+            .iter()
+            .find(|subject| subject.client_ip.is_some());
+        entrance.conclude(verdict, None, subject, charges)
+    }
+}
