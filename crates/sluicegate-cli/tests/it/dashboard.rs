@@ -2,6 +2,7 @@
 
 mod actions;
 mod browser;
+mod documentation;
 mod flood;
 mod visit;
 

@@ -174,12 +174,18 @@ impl Browser {
         });
     }
 
-    /// Keeps a picture of the whole page beside the build, and says where.
+    /// Keeps a picture of the whole page beside the build.
     pub fn picture(&self, name: &str) {
-        let picture = self.devtools(
-            "Page.captureScreenshot",
-            &json!({ "captureBeyondViewport": true }),
-        );
+        self.take_picture(name, &json!({ "captureBeyondViewport": true }));
+    }
+
+    /// Keeps a picture of what fits on the screen beside the build, and returns where it is.
+    pub fn picture_of_screen(&self, name: &str) -> PathBuf {
+        self.take_picture(name, &json!({}))
+    }
+
+    fn take_picture(&self, name: &str, options: &Value) -> PathBuf {
+        let picture = self.devtools("Page.captureScreenshot", options);
         let bytes = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         assert!(bytes.starts_with(b"\x89PNG"));
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
@@ -187,6 +193,7 @@ impl Browser {
         let file = directory.join(format!("{name}.png"));
         std::fs::write(&file, bytes).unwrap();
         println!("a picture of the dashboard: {}", file.display());
+        file
     }
 
     /// Everything that the page wrote to its console as a warning or an error.

@@ -132,7 +132,7 @@ pub fn check(sluicegate: &Sluicegate, key: &str) -> bool {
 }
 
 /// One question on a connection that stays open.
-fn ask(stream: &mut TcpStream, address: SocketAddr, question: &Value) -> Value {
+pub fn ask(stream: &mut TcpStream, address: SocketAddr, question: &Value) -> Value {
     let request = HttpRequest::post("/v1/check", question.to_string())
         .host(address)
         .headers(&["Content-Type: application/json"])
