@@ -83,7 +83,7 @@ impl HttpServer {
         });
         async move {
             let _open = self.counters.open_connection();
-            let mut supervisor = self.supervisor(Arc::clone(&activity), check).await;
+            let mut supervisor = Box::pin(self.supervisor(Arc::clone(&activity), check)).await;
             // A client that has connected may have sent a request already, which is answered even
             // if the process ends.
             let Supervised::Finished(opened) = supervisor
@@ -145,12 +145,12 @@ impl HttpServer {
         let wire = ClientWire::new(Box::new(io));
         async move {
             let _open = self.counters.open_connection();
-            let mut supervisor = self.supervisor(activity, check).await;
+            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
             serve_http1(&mut supervisor, wire, &connection).await;
         }
     }
 
-    /// A supervisor in the calling task.
+    /// A supervisor in the calling task. Its future is large and done at once, so callers box it.
     async fn supervisor(
         &self,
         activity: Arc<Activity>,

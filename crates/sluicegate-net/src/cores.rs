@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -48,11 +49,8 @@ impl Endpoint {
         F: Future<Output = ()> + Send + 'static,
     {
         let spawn = Box::new(move |stream, peer, permit, connections: &mut JoinSet<()>| {
-            let served = serve(stream, peer);
-            connections.spawn(async move {
-                served.await;
-                drop(permit);
-            });
+            // A combinator and no `async` block, which would have room for the future twice.
+            connections.spawn(serve(stream, peer).map(move |()| drop(permit)));
         });
         Self {
             name,
