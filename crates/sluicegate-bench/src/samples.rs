@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::median::{median, median_ratio};
 use crate::plot::{Bar, BarGroup};
-use crate::report::{Report, WrongAnswers, three_digits};
+use crate::report::{Report, WrongAnswers, one_digit, three_digits};
 use crate::table::TextTable;
 
 /// A server that takes part.
@@ -117,6 +117,39 @@ impl<W: ServerContestant> ServerRow<W> {
 }
 
 impl Report {
+    /// Adds the figures of every contestant under every load; `unit` is what is counted, and
+    /// `sharing` names those who share the machine's cores with it.
+    pub fn add_server_rows<W: ServerContestant>(
+        &mut self,
+        title: &'static str,
+        rows: &[ServerRow<W>],
+        unit: &str,
+        sharing: &str,
+    ) {
+        let (cpu, speed) = (format!("CPU µs per {unit}"), format!("{unit}s/s"));
+        let headings = [
+            "load",
+            "contestant",
+            &cpu,
+            &speed,
+            "p50 ms",
+            "p99 ms",
+            "memory MiB",
+        ];
+        let mut table = TextTable::new(2, &headings);
+        for row in rows {
+            row.cells
+                .iter()
+                .for_each(|cell| table.push(fields(row, cell)));
+        }
+        let explanation = format!(
+            "Medians of the rounds. Processor time is that of all processes of the contestant, in user mode \
+             and in the kernel; {unit}s per second and the time to an answer are those of the machine as a \
+             whole, whose cores {sharing}."
+        );
+        self.add(title, &explanation, table);
+    }
+
     /// Adds the targets that were measured; `unit` is what the time is counted per.
     pub fn add_cpu_targets<W: ServerContestant>(
         &mut self,
@@ -187,6 +220,34 @@ pub fn wrong_answers<W: ServerContestant>(rows: &[ServerRow<W>]) -> Vec<WrongAns
 
 pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1_u32 << 20)
+}
+
+/// The line of one contestant under one load.
+fn fields<W: ServerContestant>(row: &ServerRow<W>, cell: &ServerCell<W>) -> Vec<String> {
+    let reconnects = cell.median(ServerSample::reconnect_share);
+    let closes = if reconnects > 0.01 {
+        format!(" (closes {:.0} %)", reconnects * 100.0)
+    } else {
+        String::new()
+    };
+    let cpu_us = cell.median(ServerSample::cpu_us);
+    let numbers = [
+        // Pipelined decisions cost less than a microsecond.
+        if cpu_us < 10.0 {
+            format!("{cpu_us:.2}")
+        } else {
+            one_digit(cpu_us)
+        },
+        format!("{:.0}", cell.median(ServerSample::requests_per_second)),
+        format!("{:.2}", cell.median(ServerSample::p50_ms)),
+        format!("{:.2}", cell.median(ServerSample::p99_ms)),
+        one_digit(cell.median(ServerSample::memory_mib)),
+    ];
+    let words = [
+        row.name.to_string(),
+        format!("{}{closes}", cell.contestant.name()),
+    ];
+    words.into_iter().chain(numbers).collect()
 }
 
 #[cfg(test)]

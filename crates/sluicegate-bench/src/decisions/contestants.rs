@@ -35,13 +35,13 @@ impl DecisionsContestant {
                 .map(str::to_string)
                 .into(),
             Self::Throttlecrab => {
-                let door = match protocol {
+                let endpoint = match protocol {
                     DecisionsProtocol::Resp => "redis",
                     DecisionsProtocol::Http => "http",
                     DecisionsProtocol::Grpc => "grpc",
                 };
-                let mut words = vec![format!("--{door}"), format!("--{door}-host"), host];
-                words.extend([format!("--{door}-port"), port]);
+                let mut words = vec![format!("--{endpoint}"), format!("--{endpoint}-host"), host];
+                words.extend([format!("--{endpoint}-port"), port]);
                 words.extend(
                     ["--log-level", "error", "--store-capacity", "200000"].map(str::to_string),
                 );
@@ -70,14 +70,14 @@ impl DecisionsContestant {
         listen: SocketAddr,
         admin: SocketAddr,
     ) -> Option<String> {
-        let door = match protocol {
+        let endpoint = match protocol {
             DecisionsProtocol::Resp => "resp",
             DecisionsProtocol::Http => "http",
             DecisionsProtocol::Grpc => "grpc",
         };
         let fill = |template: &str| {
             let filled = template
-                .replace("<door>", door)
+                .replace("<endpoint>", endpoint)
                 .replace("<listen>", &listen.to_string());
             filled.replace("<admin>", &admin.to_string())
         };

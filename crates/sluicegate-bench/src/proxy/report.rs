@@ -6,7 +6,7 @@ use super::results::{ExternalQuotaRound, IdleSample, ProxyResults};
 use super::targets::{IDLE_RATIO_MAX, OUTSIDE_EXTRA_US_MAX, TARGETS};
 use crate::median::median;
 use crate::report::{Report, one_digit, or_dash};
-use crate::samples::{ServerCell, ServerContestant, ServerRow, ServerSample, wrong_answers};
+use crate::samples::{ServerContestant, ServerSample, wrong_answers};
 use crate::table::TextTable;
 
 impl Report {
@@ -14,7 +14,8 @@ impl Report {
     pub fn on_proxy(results: &ProxyResults) -> Self {
         let mut report = Self::new(wrong_answers(&results.rows));
         report.add_cpu_targets(&results.rows, &TARGETS, "request");
-        report.add_requests(results);
+        let sharing = "the client and the backend share";
+        report.add_server_rows("Requests", &results.rows, "request", sharing);
         report.add_idle(results);
         report.add_outside(results);
         results
@@ -22,28 +23,6 @@ impl Report {
             .iter()
             .for_each(|absent| report.add_absent(absent.clone()));
         report
-    }
-
-    fn add_requests(&mut self, results: &ProxyResults) {
-        let headings = [
-            "load",
-            "contestant",
-            "CPU µs per request",
-            "requests/s",
-            "p50 ms",
-            "p99 ms",
-            "memory MiB",
-        ];
-        let mut table = TextTable::new(2, &headings);
-        for row in &results.rows {
-            row.cells
-                .iter()
-                .for_each(|cell| table.push(fields(row, cell)));
-        }
-        let explanation = "Medians of the rounds. Processor time is that of all processes of the contestant, in user mode \
-                           and in the kernel; requests per second and the time to an answer are those of the machine as a \
-                           whole, whose cores the client and the backend share.";
-        self.add("Requests", explanation, table);
     }
 
     fn add_outside(&mut self, results: &ProxyResults) {
@@ -115,27 +94,6 @@ impl Report {
     }
 }
 
-fn fields(row: &ServerRow<ProxyContestant>, cell: &ServerCell<ProxyContestant>) -> Vec<String> {
-    let reconnects = cell.median(ServerSample::reconnect_share);
-    let closes = if reconnects > 0.01 {
-        format!(" (closes {:.0} %)", reconnects * 100.0)
-    } else {
-        String::new()
-    };
-    let numbers = [
-        one_digit(cell.median(ServerSample::cpu_us)),
-        format!("{:.0}", cell.median(ServerSample::requests_per_second)),
-        format!("{:.2}", cell.median(ServerSample::p50_ms)),
-        format!("{:.2}", cell.median(ServerSample::p99_ms)),
-        one_digit(cell.median(ServerSample::memory_mib)),
-    ];
-    let words = [
-        row.name.to_string(),
-        format!("{}{closes}", cell.contestant.name()),
-    ];
-    words.into_iter().chain(numbers).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -143,6 +101,7 @@ mod tests {
     use super::super::loads::LOADS;
     use super::super::results::IdleCell;
     use super::*;
+    use crate::samples::{ServerCell, ServerRow};
 
     fn cell(contestant: ProxyContestant, cpu_us: u64, wrong: u64) -> ServerCell<ProxyContestant> {
         let (wall, cpu) = (

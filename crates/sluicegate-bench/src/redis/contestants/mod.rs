@@ -73,7 +73,8 @@ fn readable_key(address: IpAddr) -> String {
     format!("sluicegate:{LIMIT}:{address}")
 }
 
-const LIMIT: &str = "per-ip";
+/// Short, so that names have 16 to 30 bytes: the target for the memory of a key is for such names.
+const LIMIT: &str = "ips";
 
 /// Where a contestant finds Redis.
 pub type ServerAddress = SocketAddr;
