@@ -7,7 +7,6 @@ mod comments;
 mod compiled_docs;
 mod core_purity;
 mod crate_sources;
-mod crates_not_yet;
 mod exceptions;
 mod ignored_tests;
 mod layering;

@@ -3,30 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::crate_sources::CrateSources;
-use super::crates_not_yet::CratesNotYet;
 use super::type_items::{TypeItem, types_in};
 use super::{Finding, Tree};
 
 /// Types of one name that have a reason for it: crate, name, reason.
 const WITH_REASON: &[(&str, &str, &str)] = &[];
 
-/// Crates in which names are still being changed.
-const NAMES_BEING_CHANGED: CratesNotYet = CratesNotYet {
-    file: THIS_FILE,
-    constant: "NAMES_BEING_CHANGED",
-    crates: &[],
-};
-
 const THIS_FILE: &str = "xtask/src/tidy/type_names.rs";
 
 /// Finds types that are visible outside their file and share their name with another one of the crate.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let crates = CrateSources::of_workspace(tree);
-    let findings = crates.iter().flat_map(|sources| {
-        let findings = in_crate(sources, WITH_REASON);
-        NAMES_BEING_CHANGED.held_back(&sources.name, findings)
-    });
-    findings.collect()
+    crates
+        .iter()
+        .flat_map(|sources| in_crate(sources, WITH_REASON))
+        .collect()
 }
 
 fn in_crate(sources: &CrateSources<'_>, with_reason: &[(&str, &str, &str)]) -> Vec<Finding> {
