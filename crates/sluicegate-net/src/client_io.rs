@@ -1,4 +1,4 @@
-//! A client's connection as bytes: encrypted or not, with every byte recorded in its activity.
+//! A client's connection as bytes, every one of which is recorded in its activity.
 
 use std::io;
 use std::pin::Pin;
@@ -7,96 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
 use crate::activity::{Activity, ReadKind};
 use crate::frame_guard::FrameGuard;
-
-/// A client's stream after its handshake.
-pub enum Transport {
-    /// A bare socket.
-    Plain(TcpStream),
-    /// A socket with TLS on it.
-    Tls(Box<TlsStream<TcpStream>>),
-    /// Any other stream, such as a pipe within this process.
-    Other(Box<dyn ByteStream>),
-}
-
-/// A stream of bytes in both directions.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
-
-impl Transport {
-    /// Returns true when the stream is encrypted.
-    pub fn is_tls(&self) -> bool {
-        matches!(self, Self::Tls(_))
-    }
-
-    /// The TCP socket, if there is one.
-    fn socket(&self) -> Option<&TcpStream> {
-        match self {
-            Self::Plain(stream) => Some(stream),
-            Self::Tls(stream) => Some(stream.get_ref().0),
-            Self::Other(_) => None,
-        }
-    }
-
-    /// Calls `write` with whichever stream this is.
-    fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
-        match self {
-            Self::Plain(stream) => write(Pin::new(stream)),
-            Self::Tls(stream) => write(Pin::new(&mut **stream)),
-            Self::Other(stream) => write(Pin::new(&mut **stream)),
-        }
-    }
-}
-
-impl AsyncRead for Transport {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Other(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Transport {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.with(|io| io.poll_write(cx, bytes))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.with(|io| io.poll_write_vectored(cx, slices))
-    }
-
-    /// TLS copies everything into records, so nothing is gained by passing it several slices.
-    fn is_write_vectored(&self) -> bool {
-        matches!(self, Self::Plain(_))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|io| io.poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|io| io.poll_shutdown(cx))
-    }
-}
+use crate::transport::Transport;
 
 /// A client's stream that records what is read and written in an [`Activity`].
 pub(crate) struct ClientIo {

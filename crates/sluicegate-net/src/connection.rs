@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use self::opening::{OpenError, OpenedConnection};
 use crate::activity::Activity;
-use crate::client_io::{ClientIo, Transport};
+use crate::client_io::ClientIo;
 use crate::client_wire::ClientWire;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
@@ -35,6 +35,7 @@ use crate::http1::{self, Http1End};
 use crate::http2 as streams;
 use crate::supervisor::{ConnectionSupervisor, EndMode, Supervised};
 use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
+use crate::transport::Transport;
 
 /// Serves HTTP connections; shared by all connections of an endpoint.
 pub struct HttpServer {

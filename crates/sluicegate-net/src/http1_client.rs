@@ -29,14 +29,14 @@ use self::response_head::ReceivedHead;
 use crate::body_error::BodyError;
 use crate::request_body::ForwardedBody;
 use crate::response::HttpResponse;
-use crate::server_stream::ServerStream;
+use crate::transport::Transport;
 use crate::wire::{Decoded, Framing, HeaderText, Outgoing, SendError};
 
 /// A connection to a server, for one request and its response at a time.
 pub struct Exchange(Box<ServerWire>);
 
 struct ServerWire {
-    stream: ServerStream,
+    stream: Transport,
     /// Number of the server in the pool; `None` is a connection that is not kept.
     server: Option<usize>,
     /// Bytes that have come and were not taken yet.
@@ -92,7 +92,7 @@ thread_local! {
 
 impl Exchange {
     /// Starts HTTP/1 over a new connection to the server with this number.
-    pub fn start(stream: ServerStream, server: Option<usize>) -> Self {
+    pub fn start(stream: Transport, server: Option<usize>) -> Self {
         let (input, outgoing) = (BytesMut::new(), Outgoing::default());
         Self(Box::new(ServerWire {
             stream,
@@ -270,7 +270,7 @@ impl ExchangeBody {
 
     /// The bare connection after the server has agreed to another protocol, and the bytes that came
     /// after its response.
-    pub fn into_stream(mut self) -> Option<(ServerStream, Bytes)> {
+    pub fn into_stream(mut self) -> Option<(Transport, Bytes)> {
         self.exchange
             .take()
             .map(|exchange| (exchange.0.stream, exchange.0.input.freeze()))

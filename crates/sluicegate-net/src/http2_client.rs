@@ -8,7 +8,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use crate::request_body::ForwardedBody;
-use crate::server_stream::ServerStream;
+use crate::transport::Transport;
 
 /// Sends requests over one connection; clones share it.
 pub type RequestSender = SendRequest<ForwardedBody>;
@@ -33,7 +33,7 @@ pub fn open_connection(server: Option<usize>) -> Option<RequestSender> {
 /// Starts HTTP/2 over a new connection. If the server has a number, later requests of this thread
 /// share the connection.
 pub async fn start(
-    stream: ServerStream,
+    stream: Transport,
     server: Option<usize>,
 ) -> Result<RequestSender, hyper::Error> {
     const WINDOW: u32 = 1 << 20;

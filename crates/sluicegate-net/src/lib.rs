@@ -97,7 +97,7 @@
 //!
 //! ```text
 //! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
-//! sockets       inherited, listen, tls, proxy_protocol, server_stream, stall_timeout
+//! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, transport
 //! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
 //! a client      client_io, client_wire, request_body
 //! the seam      upgrade, handler
@@ -126,11 +126,11 @@ pub mod listen;
 mod proxy_protocol;
 mod request_body;
 mod response;
-mod server_stream;
 mod stall_timeout;
 mod supervisor;
 mod timeouts;
 pub mod tls;
+mod transport;
 mod upgrade;
 mod upgrade_request;
 mod upload;
@@ -139,7 +139,6 @@ mod wake_flag;
 mod wire;
 
 pub use body_error::BodyError;
-pub use client_io::{ByteStream, Transport};
 pub use client_wire::WireBody;
 pub use connection::{ConnectionSettings, HttpServer};
 pub use cores::{CoreSettings, Cores, Endpoint};
@@ -149,9 +148,9 @@ pub use http1_client::{Exchange, ExchangeBody, ExchangeError};
 pub use inherited::InheritedSockets;
 pub use request_body::{ClientBody, ForwardedBody};
 pub use response::{HttpResponse, ResponseLines};
-pub use server_stream::ServerStream;
 pub use stall_timeout::StallTimeout;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
+pub use transport::{ByteStream, Transport};
 pub use upgrade::SwitchedServer;
 pub use upgrade_request::{UpgradeRequest, upgrade_of};
 pub use upload::{UploadMonitor, UploadPace, UploadProgress, UploadState};

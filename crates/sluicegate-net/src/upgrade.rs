@@ -10,12 +10,12 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::sleep;
 
-use crate::server_stream::ServerStream;
+use crate::transport::Transport;
 
 /// A server that has agreed to another protocol with `101 Switching Protocols`.
 pub struct SwitchedServer {
     /// The connection, of which nothing but the response's head was used.
-    pub stream: ServerStream,
+    pub stream: Transport,
     /// Bytes that the server sent after that head.
     pub first: Bytes,
     /// Longest time in which neither side sends anything.

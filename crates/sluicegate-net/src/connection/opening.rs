@@ -13,9 +13,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::Activity;
-use crate::client_io::{ClientIo, Transport};
+use crate::client_io::ClientIo;
 use crate::counters::ConnectionRefusal;
 use crate::proxy_protocol::{self, ProxyHeader};
+use crate::transport::Transport;
 
 /// A connection that is ready for requests.
 pub(super) struct OpenedConnection {
@@ -65,7 +66,7 @@ pub(super) async fn open(
         let accepted = TlsAcceptor::from(tls).accept(stream).await;
         let stream = accepted.map_err(|_| OpenError::Refused(ConnectionRefusal::Tls))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let transport = Transport::Tls(Box::new(stream));
+        let transport = Transport::Tls(Box::new(stream.into()));
         return Ok(OpenedConnection {
             io: Box::new(ClientIo::new(Bytes::new(), transport, activity, is_http2)),
             peer,

@@ -104,7 +104,7 @@ async fn admit<P: EndpointProtocol>(
     };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
         Ok(Ok(stream)) => {
-            let transport = Transport::Tls(Box::new(stream));
+            let transport = Transport::Tls(Box::new(stream.into()));
             Box::pin(protocol.serve(state, transport, peer)).await;
         }
         Ok(Err(_)) => state

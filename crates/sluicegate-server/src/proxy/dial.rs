@@ -6,14 +6,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluicegate_gate::external::BackendPolicy;
-use sluicegate_net::ServerStream;
+use sluicegate_net::Transport;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::upstream::UpstreamServer;
 
 /// Connects to a server, with all of TLS, within `timeout`.
-pub(super) async fn dial(server: &UpstreamServer, timeout: Duration) -> io::Result<ServerStream> {
-    let connected = async { ServerStream::new(connect(server).await?, server.tls.as_ref()).await };
+pub(super) async fn dial(server: &UpstreamServer, timeout: Duration) -> io::Result<Transport> {
+    let connected =
+        async { Transport::to_server(connect(server).await?, server.tls.as_ref()).await };
     tokio::time::timeout(timeout, connected)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

@@ -21,7 +21,7 @@ use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::{
     ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
-    HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
+    HttpResponse, SwitchedServer, Transport, UploadMonitor, UploadPace, UploadProgress,
     UploadState, http2_client,
 };
 
@@ -185,7 +185,7 @@ impl<'a> CandidateServers<'a> {
 
 /// Sends a request over a new connection, in the version of HTTP that the server speaks.
 async fn send_over(
-    stream: ServerStream,
+    stream: Transport,
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     parts: &mut Parts,

@@ -1,7 +1,7 @@
-//! A connection to a server, encrypted or not.
+//! A stream of bytes, encrypted or not.
 //!
-//! Which server, which of its addresses and how long that may take is decided by the one who
-//! dials; here begins the connection that was made.
+//! Which server is dialled, at which of its addresses, and how long that may take is decided by the
+//! one who dials; how a client's stream begins is in `connection/opening.rs`.
 
 use std::io;
 use std::pin::Pin;
@@ -10,50 +10,73 @@ use std::task::{Context, Poll};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsConnector, TlsStream};
 
-/// A connection to a server after its handshake.
-pub enum ServerStream {
+/// A stream after its handshake, to a client or to a server.
+pub enum Transport {
     /// A bare socket.
     Plain(TcpStream),
     /// A socket with TLS on it.
     Tls(Box<TlsStream<TcpStream>>),
+    /// Any other stream, such as a pipe within this process.
+    Other(Box<dyn ByteStream>),
 }
 
-impl ServerStream {
-    /// Prepares a connected socket: small writes go at once, and TLS is agreed on if wanted. The
-    /// name is the one that the server's certificate must have.
-    pub async fn new(
+/// A stream of bytes in both directions.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
+impl Transport {
+    /// Returns true when the stream is encrypted.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Prepares a socket that is connected to a server: small writes go at once, and TLS is agreed
+    /// on if wanted. The name is the one that the server's certificate must have.
+    pub async fn to_server(
         socket: TcpStream,
         tls: Option<&(TlsConnector, ServerName<'static>)>,
     ) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         match tls {
             None => Ok(Self::Plain(socket)),
-            Some((connector, name)) => Ok(Self::Tls(Box::new(
-                connector.connect(name.clone(), socket).await?,
-            ))),
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), socket).await?;
+                Ok(Self::Tls(Box::new(stream.into())))
+            }
         }
     }
 
-    /// Returns true when the server chose HTTP/2 in the handshake.
+    /// Returns true when HTTP/2 was chosen in the handshake.
     pub fn chose_http2(&self) -> bool {
         match self {
-            Self::Plain(_) => false,
             Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+            Self::Plain(_) | Self::Other(_) => false,
         }
     }
 
+    /// The TCP socket, if there is one.
+    pub(crate) fn socket(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Calls `write` with whichever stream this is.
     fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
         match self {
             Self::Plain(stream) => write(Pin::new(stream)),
             Self::Tls(stream) => write(Pin::new(&mut **stream)),
+            Self::Other(stream) => write(Pin::new(&mut **stream)),
         }
     }
 }
 
-impl AsyncRead for ServerStream {
+impl AsyncRead for Transport {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -62,11 +85,12 @@ impl AsyncRead for ServerStream {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Other(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
 
-impl AsyncWrite for ServerStream {
+impl AsyncWrite for Transport {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -83,6 +107,7 @@ impl AsyncWrite for ServerStream {
         self.with(|io| io.poll_write_vectored(cx, slices))
     }
 
+    /// TLS copies everything into records, so nothing is gained by passing it several slices.
     fn is_write_vectored(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
