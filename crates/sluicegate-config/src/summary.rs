@@ -105,10 +105,10 @@ fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
         ("gRPC", decisions.grpc),
         ("the Redis protocol", decisions.resp),
     ];
-    let doors = protocols
+    let endpoints = protocols
         .into_iter()
         .filter_map(|(protocol, address)| Some((protocol, address?)));
-    let mut words: Vec<String> = doors
+    let mut words: Vec<String> = endpoints
         .map(|(protocol, at)| {
             format!("decisions over {protocol} are asked for at {at}{tls}{token}")
         })

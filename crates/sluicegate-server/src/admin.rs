@@ -151,7 +151,7 @@ async fn accept(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "the operator's door cannot accept a connection");
+                tracing::warn!(%error, "the admin API cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
             }
         }

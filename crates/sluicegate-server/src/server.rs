@@ -260,7 +260,7 @@ fn start_admin(
             let _ = is_ending.wait_for(|ending| *ending).await;
         };
         if let Err(error) = admin::serve(listener, token, state, ended).await {
-            tracing::error!("the admin door is closed: {error}");
+            tracing::error!("the admin API is off: {error}");
         }
     });
     Ok(Some(socket))

@@ -32,7 +32,7 @@ impl AdminToken {
         match self.read() {
             Ok(token) => is_same(token.as_bytes(), shown),
             Err(error) => {
-                tracing::error!(%error, "the operator's door stays closed");
+                tracing::error!(%error, "the admin API refuses every token, because its token file cannot be read");
                 false
             }
         }

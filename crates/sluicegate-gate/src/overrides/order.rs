@@ -101,7 +101,7 @@ impl Order {
         }
     }
 
-    /// As the operator's door tells it.
+    /// The order as the admin API reports it.
     pub fn json(&self) -> Value {
         let at = |ms: u64| rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
         let mut json = json!({

@@ -21,7 +21,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts until the proxy is over.
 pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
-    let mut door = Door {
+    let mut listener = FaultListener {
         address,
         listener: Some(listener),
         fillers: Vec::new(),
@@ -37,14 +37,15 @@ pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
         }
         if fault == Fault::Refuse {
             // A client that connected before the fault is in, though it is not accepted yet.
-            std::iter::from_fn(|| door.accept()).for_each(|client| serve(shared, client, fault));
+            std::iter::from_fn(|| listener.accept())
+                .for_each(|client| serve(shared, client, fault));
         }
-        door.follow(fault);
+        listener.follow(fault);
         shared.state().generation_in_force = generation;
         let accepted = if fault == Fault::Drop {
             None
         } else {
-            door.accept()
+            listener.accept()
         };
         match accepted {
             Some(client) => serve(shared, client, fault),
@@ -55,7 +56,7 @@ pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
 }
 
 /// The listener, and what keeps others out.
-struct Door {
+struct FaultListener {
     address: SocketAddr,
     /// `None` while connections are refused.
     listener: Option<TcpListener>,
@@ -64,7 +65,7 @@ struct Door {
     is_shut: bool,
 }
 
-impl Door {
+impl FaultListener {
     fn follow(&mut self, fault: Fault) {
         if fault == Fault::Refuse {
             self.listener = None;

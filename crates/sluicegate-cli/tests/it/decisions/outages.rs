@@ -1,7 +1,9 @@
 //! Decisions in Redis, and without it.
 
+use std::io::{Read, Write};
+
 use serde_json::json;
-use sluicegate_testkit::{RedisServer, eventually};
+use sluicegate_testkit::{RedisServer, eventually, raw_socket};
 
 use super::{allowed_in, body, exchange, request};
 use crate::running::Sluicegate;
@@ -10,8 +12,8 @@ fn config(server: &RedisServer, policy: &str) -> String {
     format!(
         "
 proxy: {{ listen: '127.0.0.1:0' }}
-decisions: {{ http: '127.0.0.1:0' }}
-admin: off
+decisions: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}
+admin: {{ listen: '127.0.0.1:0' }}
 store:
   kind: redis
   on_failure: {{ policy: {policy} }}
@@ -75,5 +77,20 @@ fn without_redis_the_failure_policy_answers_and_says_so() {
         let given_back = if policy == "local" { 200 } else { 503 };
         assert_eq!(ask("/v1/refund").status(), given_back, "{policy}");
         assert_eq!(ask("/v1/reset").status(), 503, "{policy}");
+        let mut client = raw_socket::connect(sluicegate.resp.unwrap());
+        client
+            .write_all(b"SG.RESET per-ip 203.0.113.7\r\n")
+            .unwrap();
+        let mut reply = [0; 12];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"-UNAVAILABLE", "{policy}");
+        // The check is counted by the policy's answer, and what the store could not do as such.
+        let counted = |protocol: &str| {
+            let labels = format!("protocol=\"{protocol}\",outcome=\"unavailable\"");
+            sluicegate.metric(&format!("sluicegate_decisions_total{{{labels}}}"))
+        };
+        let refunds_and_resets = if policy == "local" { 1 } else { 2 };
+        assert!(counted("http") >= refunds_and_resets, "{policy}");
+        assert_eq!(counted("resp"), 1, "{policy}");
     }
 }

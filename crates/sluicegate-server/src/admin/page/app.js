@@ -1,6 +1,6 @@
 // Polls the admin API once a second and updates the page; shows an error while requests fail.
 
-import { Refused, Unreachable, door, get, hasToken, inWords, readiness, useToken } from './js/api.js';
+import { Refused, Unreachable, access, get, hasToken, inWords, readiness, useToken } from './js/api.js';
 import { find, plain, say, time } from './js/dom.js';
 import { watchEvents } from './js/events.js';
 import { watchExplain } from './js/explain.js';
@@ -69,7 +69,7 @@ function watchToken() {
     form.elements.token.value = '';
     dialog.showModal();
   };
-  door.addEventListener('token', open);
+  access.addEventListener('token', open);
   find('token-button').addEventListener('click', open);
   form.addEventListener('submit', (event) => {
     event.preventDefault();

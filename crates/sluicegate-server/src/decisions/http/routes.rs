@@ -334,12 +334,17 @@ impl JsonCall<'_> {
 
     /// Counts a refund or reset that failed, and makes its reason the response.
     fn not_done(self, error: &CounterError) -> Problem {
-        self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
-        match error {
-            CounterError::Unidentified(missing) => Problem::unidentified(missing, true),
-            CounterError::Store(error) => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-            }
-        }
+        let (answer, problem) = match error {
+            CounterError::Unidentified(missing) => (
+                DecisionAnswer::Refused,
+                Problem::unidentified(missing, true),
+            ),
+            CounterError::Store(error) => (
+                DecisionAnswer::Unavailable,
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            ),
+        };
+        self.call.refuse(&self.state.gate, answer);
+        problem
     }
 }

@@ -67,12 +67,16 @@ impl<'a> CounterCommand<'a> {
             Self::Refund(named) => match named.charge(&snapshot.policy, named.cost()) {
                 Ok(charges) => {
                     let age = Nanos::ZERO;
-                    to_refund(charging::refund(&state.gate, snapshot, &charges, age).await)
+                    let verdict = charging::refund(&state.gate, snapshot, &charges, age).await;
+                    to_refund(state, verdict)
                 }
                 Err(mistake) => refused(state, mistake),
             },
             Self::Reset(named) => match named.charge(&snapshot.policy, 0) {
-                Ok(charges) => to_reset(charging::reset(&state.gate, snapshot, &charges).await),
+                Ok(charges) => {
+                    let done = charging::reset(&state.gate, snapshot, &charges).await;
+                    to_reset(state, done)
+                }
                 Err(mistake) => refused(state, mistake),
             },
         }
@@ -106,21 +110,27 @@ pub(super) fn refused(state: &DecisionsState, mistake: RespReply) -> RespReply {
     mistake
 }
 
-fn to_refund(verdict: Verdict) -> RespReply {
+fn to_refund(state: &DecisionsState, verdict: Verdict) -> RespReply {
     match verdict {
         Verdict::Forward(decision) | Verdict::Reject(decision) => {
             RespReply::Counter(CounterReply::of(&decision, false, -1))
         }
         Verdict::ForwardUnchecked(error) | Verdict::Unavailable { error, .. } => {
-            RespReply::unavailable(&error)
+            unavailable(state, &error)
         }
-        Verdict::Unidentified(missing) => RespReply::wrong(missing.to_string()),
+        Verdict::Unidentified(missing) => refused(state, RespReply::wrong(missing.to_string())),
     }
 }
 
-fn to_reset(done: Result<(), StoreError>) -> RespReply {
+fn to_reset(state: &DecisionsState, done: Result<(), StoreError>) -> RespReply {
     match done {
         Ok(()) => RespReply::Word("OK"),
-        Err(error) => RespReply::unavailable(&error),
+        Err(error) => unavailable(state, &error),
     }
+}
+
+/// Counts a refund or a reset that the store could not do.
+fn unavailable(state: &DecisionsState, error: &StoreError) -> RespReply {
+    DecisionCall::untraced(DecisionProtocol::Resp).refuse(&state.gate, DecisionAnswer::Unavailable);
+    RespReply::unavailable(error)
 }

@@ -4,7 +4,7 @@ const TOKEN = 'sluicegate-token';
 const ANSWER_TIMEOUT_MS = 10000;
 
 // Dispatches `token` when one is needed, and `admitted` when a new one was entered.
-export const door = new EventTarget();
+export const access = new EventTarget();
 
 export class Refused extends Error {
   constructor(status, words) {
@@ -20,7 +20,7 @@ export const hasToken = () => sessionStorage.getItem(TOKEN) !== null;
 
 export function useToken(token) {
   sessionStorage.setItem(TOKEN, token);
-  door.dispatchEvent(new Event('admitted'));
+  access.dispatchEvent(new Event('admitted'));
 }
 
 export const get = (path) => ask('GET', path);
@@ -73,7 +73,7 @@ async function send(method, path, body, signal) {
   const options = { method, headers, signal, cache: 'no-store', credentials: 'omit', redirect: 'error' };
   if (body !== undefined) options.body = JSON.stringify(body);
   const answer = await fetch(path, options).catch(unreachable);
-  if (answer.status === 401) door.dispatchEvent(new Event('token'));
+  if (answer.status === 401) access.dispatchEvent(new Event('token'));
   return answer;
 }
 

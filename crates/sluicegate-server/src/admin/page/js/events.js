@@ -1,6 +1,6 @@
 // Live decisions: a sample, filtered by the server, at most 200 rows.
 
-import { Refused, door, inWords, stream } from './api.js';
+import { Refused, access, inWords, stream } from './api.js';
 import { count, find, make, plain, say, strange, time } from './dom.js';
 
 const ROWS_MAX = 200;
@@ -26,7 +26,7 @@ export function watchEvents() {
   };
   for (const id of ['events-limit', 'events-outcome']) find(id).addEventListener('change', restart);
   find('events-key').addEventListener('input', later);
-  door.addEventListener('admitted', restart);
+  access.addEventListener('admitted', restart);
   setInterval(draw, DRAW_EVERY_MS);
   follow();
 }
@@ -79,7 +79,7 @@ async function follow() {
 function pauseFor(ms) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
-    door.addEventListener('admitted', () => { clearTimeout(timer); resolve(); }, { once: true });
+    access.addEventListener('admitted', () => { clearTimeout(timer); resolve(); }, { once: true });
   });
 }
 
