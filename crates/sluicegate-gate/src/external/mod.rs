@@ -224,6 +224,22 @@ impl External {
         let is_done = |progress: &LookupProgress| progress.is_done;
         // When the time is over, or the lookup panicked, the best result so far is used.
         let _ = timeout_at(now + self.shared.timeout, progress.wait_for(is_done)).await;
+    /// Counts a backend whose every address was refused right before it was dialled, and logs that
+    /// at most once a minute; the request goes where all others go.
+    pub fn ignore_backend(&self, host: &str) {
+        let field = OptionalField::BackendUrl;
+        let ExternalState {
+            counters, warnings, ..
+        } = &*self.shared;
+        ExternalCounters::add(&counters.ignored[field as usize]);
+        if warnings.fields[field as usize].is_due(Instant::now()) {
+            tracing::warn!(
+                field = field.name(), host, why = %BackendRefusal::Private,
+                "the limits service named a backend that may not be dialled, it is ignored"
+            );
+        }
+    }
+
         let resolved = progress.borrow().resolved.clone();
         self.count_result(resolved, waited)
     }
