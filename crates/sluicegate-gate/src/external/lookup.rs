@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::ExternalState;
-use super::circuit_breaker::CallResult;
+use super::circuit_breaker::{BreakerCaller, CallResult};
 use super::counts::ExternalCounters;
 use super::error::CallError;
 use super::lifetime::CacheLifetime;
@@ -97,15 +97,12 @@ impl ExternalState {
             return Some((limits, LimitsSource::Redis { ttl }));
         }
         // Asked before waiting for a slot: with an open breaker the wait would be for nothing.
-        if self
-            .breakers
-            .open_until(task.hash, Instant::now())
-            .is_some()
-        {
+        let caller = breaker_caller(task, pending);
+        if self.breakers.open_until(caller, Instant::now()).is_some() {
             return None;
         }
         let (slot, has_waited) = self.call_slot(task.deadline).await?;
-        let permit = self.breakers.admit(task.hash, Instant::now()).ok()?;
+        let permit = self.breakers.admit(caller, Instant::now()).ok()?;
         let called = self.call(task, slot).await;
         let result = match &called {
             Ok(_) => CallResult::Success,
@@ -293,7 +290,8 @@ impl ExternalState {
         let Some(local_cache) = self.local_cache.as_ref().filter(|_| task.renewal.is_none()) else {
             return;
         };
-        if let Some(until) = self.breakers.open_until(task.hash, now) {
+        let caller = breaker_caller(task, pending);
+        if let Some(until) = self.breakers.open_until(caller, now) {
             local_cache.insert_placeholder(
                 pending.caller(task.hash),
                 &pending.best_so_far(),
@@ -323,6 +321,15 @@ impl ExternalState {
         let fresh = async {
             match lifetime.fresh {
                 Some(ttl) => cache.put(&keys.fresh, value.clone(), ttl).await,
+
+/// The caller as the breakers see it. A cache has an answer for it when a renewal was asked for, or
+/// when an expired reply was found on the way.
+fn breaker_caller(task: &LookupTask, pending: &PendingLookup) -> BreakerCaller {
+    BreakerCaller {
+        hash: task.hash,
+        has_answer: task.renewal.is_some() || pending.best_so_far() != ResolvedLimits::Configured,
+    }
+}
                 None => Ok(()),
             }
         };
