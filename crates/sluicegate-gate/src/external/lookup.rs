@@ -21,6 +21,7 @@ use super::error::CallError;
 use super::lifetime::CacheLifetime;
 use super::limits::{ExternalLimits, ResolvedLimits};
 use super::local_cache::{CacheTtl, Renewal};
+use super::optional_field::IgnoredField;
 use super::redis_cache::{self, RedisKeys};
 use super::reply::{CheckedReply, ServiceReply};
 use super::request::LimitsRequest;
@@ -96,8 +97,8 @@ impl ExternalState {
             ExternalCounters::add(&self.counters.redis_hits);
             return Some((limits, LimitsSource::Redis { ttl }));
         }
-        // Asked before waiting for a slot: with an open breaker the wait would be for nothing.
         let caller = breaker_caller(task, pending);
+        // Asked before waiting for a slot: with an open breaker the wait would be for nothing.
         if self.breakers.open_until(caller, Instant::now()).is_some() {
             return None;
         }
@@ -228,23 +229,14 @@ impl ExternalState {
         Ok((Arc::new(checked.limits), reply, lifetime))
     }
 
-    /// Counts the parts of a reply that are ignored, and logs each kind at most once a minute.
+    /// Counts the fields of a reply that are ignored, and logs each of them at most once a minute.
     fn count_ignored(&self, task: &LookupTask, checked: &CheckedReply) {
-        if checked.has_invalid_tenant {
-            ExternalCounters::add(&self.counters.invalid_tenants);
-            if self.warnings.tenants.is_due(Instant::now()) {
+        for IgnoredField { field, why } in &checked.ignored {
+            ExternalCounters::add(&self.counters.ignored[*field as usize]);
+            if self.warnings.fields[*field as usize].is_due(Instant::now()) {
                 tracing::warn!(
-                    limit = %task.request.limit,
-                    "the limits service sent an invalid tenant_key, it is ignored"
-                );
-            }
-        }
-        if let Some(refusal) = checked.backend_refusal {
-            ExternalCounters::add(&self.counters.refused_backends);
-            if self.warnings.backends.is_due(Instant::now()) {
-                tracing::warn!(
-                    limit = %task.request.limit, why = %refusal,
-                    "the limits service sent a backend_url that is not allowed, it is ignored"
+                    limit = %task.request.limit, field = field.name(), why,
+                    "the limits service sent an invalid field, the field is ignored"
                 );
             }
         }
@@ -321,6 +313,14 @@ impl ExternalState {
         let fresh = async {
             match lifetime.fresh {
                 Some(ttl) => cache.put(&keys.fresh, value.clone(), ttl).await,
+                None => Ok(()),
+            }
+        };
+        let (fresh, stale) = tokio::join!(fresh, cache.put(&keys.stale, value.clone(), stale_ttl));
+        let lost = u64::from(fresh.is_err()) + u64::from(stale.is_err());
+        self.counters.redis_errors.fetch_add(lost, Relaxed);
+    }
+}
 
 /// The caller as the breakers see it. A cache has an answer for it when a renewal was asked for, or
 /// when an expired reply was found on the way.
@@ -328,13 +328,5 @@ fn breaker_caller(task: &LookupTask, pending: &PendingLookup) -> BreakerCaller {
     BreakerCaller {
         hash: task.hash,
         has_answer: task.renewal.is_some() || pending.best_so_far() != ResolvedLimits::Configured,
-    }
-}
-                None => Ok(()),
-            }
-        };
-        let (fresh, stale) = tokio::join!(fresh, cache.put(&keys.stale, value.clone(), stale_ttl));
-        let lost = u64::from(fresh.is_err()) + u64::from(stale.is_err());
-        self.counters.redis_errors.fetch_add(lost, Relaxed);
     }
 }
