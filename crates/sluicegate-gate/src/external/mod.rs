@@ -16,6 +16,8 @@
 pub mod backend;
 mod circuit_breaker;
 mod connector;
+#[cfg(test)]
+mod contract_tests;
 mod counts;
 mod error;
 #[cfg(test)]
