@@ -2,6 +2,7 @@
 
 use crate::failure::FailurePolicy;
 use crate::key::Key;
+use crate::limit::QuotaSource;
 use crate::quota::Quota;
 
 /// Spends `cost` units of `quota` at `key`; a cost of 0 is a peek.
@@ -35,4 +36,13 @@ pub struct Charge<'a> {
     pub enforced: bool,
     /// The treatment of the request while the store is away; `None` is the limiter's default.
     pub on_failure: Option<FailurePolicy>,
+}
+
+impl Charge<'_> {
+    /// Returns true when the limit has no quota of its own and a service may know one. `quota` is
+    /// then a stand-in: without an answer of the service, the charge is not limited.
+    pub fn awaits_quota(&self) -> bool {
+        let limit = self.key.limit();
+        limit.quota.is_none() && limit.quota_from == QuotaSource::External
+    }
 }

@@ -25,37 +25,37 @@ pub struct LegacyLimit {
     pub max: Option<u64>,
     /// The span that `max` counts in; at least a millisecond.
     pub duration: Option<Nanos>,
-    /// The least time between two requests; less than a millisecond counts as none.
+    /// The least time between two requests; less than a millisecond counts as a millisecond. Zero
+    /// is none beside `max`, and refused alone.
     pub min_interval: Option<Nanos>,
 }
 
 impl LegacyLimit {
-    /// The bucket that enforces this; `None` when nothing is limited.
+    /// The bucket that enforces this; `None` when nothing is given, and so nothing limited.
     ///
-    /// Spans are rounded down to milliseconds, quotients to the nearest whole number.
+    /// Spans are rounded down to milliseconds, but an interval never to none; quotients are rounded
+    /// to the nearest whole number.
     pub fn quota(self) -> Result<Option<Quota>, QuotaError> {
+        let too_small = |what| QuotaError::TooSmall {
+            what,
+            got: 0,
+            min: 1,
+        };
         let millis = |span: Nanos| span.get() / Nanos::MILLISECOND.get();
         let min_interval_ms = self
             .min_interval
-            .map(millis)
-            .filter(|interval| *interval > 0);
+            .filter(|interval| *interval > Nanos::ZERO)
+            .map(|interval| millis(interval).max(1));
         match (self.max, self.duration.map(millis), min_interval_ms) {
             (Some(max), Some(duration_ms), interval_ms) => {
                 bucket(max, duration_ms, interval_ms).map(Some)
             }
-            (Some(_), None, _) => Err(QuotaError::TooSmall {
-                what: "duration",
-                got: 0,
-                min: 1,
-            }),
-            (None, Some(_), _) => Err(QuotaError::TooSmall {
-                what: "max",
-                got: 0,
-                min: 1,
-            }),
+            (Some(_), None, _) => Err(too_small("duration")),
+            (None, Some(_), _) => Err(too_small("max")),
             (None, None, Some(interval_ms)) => {
                 Quota::leaky_bucket(1, Nanos::from_millis(interval_ms), 1).map(Some)
             }
+            (None, None, None) if self.min_interval.is_some() => Err(too_small("min_interval")),
             (None, None, None) => Ok(None),
         }
     }
@@ -147,6 +147,36 @@ mod tests {
         assert_eq!(
             only.quota().unwrap(),
             Some(Quota::leaky_bucket(1, Nanos::SECOND, 1).unwrap())
+        );
+    }
+
+    #[test]
+    fn no_interval_however_small_means_unlimited() {
+        let alone = |nanos| LegacyLimit {
+            min_interval: Some(Nanos::new(nanos)),
+            ..LegacyLimit::default()
+        };
+        let every_millisecond = Quota::leaky_bucket(1, Nanos::MILLISECOND, 1).unwrap();
+        for nanos in [1, 1_000, 999_999, 1_000_000, 1_999_999] {
+            assert_eq!(
+                alone(nanos).quota().unwrap(),
+                Some(every_millisecond),
+                "{nanos} ns"
+            );
+        }
+        assert_eq!(
+            alone(0).quota().unwrap_err().to_string(),
+            "min_interval: must be at least 1 (got 0)"
+        );
+        // Beside a maximum a small interval counts as a millisecond too: here a unit every 60 ms.
+        let with_max = legacy(1_000, Nanos::MINUTE, Some(Nanos::new(1)));
+        assert_eq!(
+            with_max,
+            legacy(1_000, Nanos::MINUTE, Some(Nanos::MILLISECOND))
+        );
+        assert_eq!(
+            legacy(3, Nanos::SECOND, Some(Nanos::ZERO)),
+            legacy(3, Nanos::SECOND, None)
         );
     }
 

@@ -23,6 +23,7 @@ mod decision;
 mod factor;
 mod failure;
 mod key;
+mod layout_collision;
 mod legacy;
 mod limit;
 mod list;
@@ -42,6 +43,7 @@ pub use decision::{Decision, LimitOutcome, Outcome};
 pub use factor::{Factor, FactorError, FactorRule};
 pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
 pub use key::{Key, PartValue};
+pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
     DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,

@@ -203,11 +203,22 @@ pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
 /// assert!(!orders.covers("/users/7"));
 /// # Ok::<(), sluicegate_core::ParseRuleError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PathPattern {
     /// From the root; empty for `/`, which covers everything.
     pub(crate) segments: Vec<Segment>,
+    /// The text of the rule, which may spell the same path in another way.
+    written: String,
 }
+
+/// Patterns are equal when they cover the same paths, however they are written.
+impl PartialEq for PathPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.segments == other.segments
+    }
+}
+
+impl Eq for PathPattern {}
 
 /// One segment of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +239,19 @@ impl PathPattern {
             (Segment::Any, Some(_)) => true,
             (Segment::Literal(text), Some(segment)) => text.eq_ignore_ascii_case(segment),
         })
+    }
+
+    /// The pattern as the rule has it, with a slash at its end or without.
+    ///
+    /// ```
+    /// use sluicegate_core::PathPattern;
+    ///
+    /// let api: PathPattern = "/api/".parse()?;
+    /// assert_eq!((api.as_written(), api.to_string().as_str()), ("/api/", "/api"));
+    /// # Ok::<(), sluicegate_core::ParseRuleError>(())
+    /// ```
+    pub fn as_written(&self) -> &str {
+        &self.written
     }
 
     /// The order of patterns from general to particular: by segments, then by segments that are
@@ -296,6 +320,7 @@ impl FromStr for PathPattern {
             segments: segments(text)
                 .map(parse_segment)
                 .collect::<Result<_, _>>()?,
+            written: text.to_owned(),
         })
     }
 }

@@ -55,8 +55,8 @@ impl ProxyHeader {
 
 /// The form of keys in Redis.
 ///
-/// In every form distinct keys stay distinct, hold printable ASCII only, and have at most
-/// [`KeyLayout::LENGTH_MAX`] bytes, provided that the prefix is printable ASCII of at most
+/// In every form distinct keys of one limit stay distinct, hold printable ASCII only, and have at
+/// most [`KeyLayout::LENGTH_MAX`] bytes, provided that the prefix is printable ASCII of at most
 /// [`KeyLayout::PREFIX_MAX`] bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyLayout {
@@ -65,11 +65,13 @@ pub enum KeyLayout {
     Readable,
     /// `sg` and 72 bits of a digest, 14 bytes in all: least memory.
     Compact,
-    /// `rl:edgequota:<part>:…`, independent of the prefix. Limits with equal key parts share a
-    /// counter, as they did in EdgeQuota.
+    /// `rl:edgequota:<part>:…`, independent of the prefix; `rl:edgequota:<limit>` for a limit on all
+    /// requests together, `rl:edgequota:t:<tenant>` for a tenant that a limits service names. Most
+    /// pairs of limits cannot be told apart so ([`KeyLayout::may_share`]).
     EdgeQuota,
-    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`;
-    /// readable for the rest.
+    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>` with the path as the rule has it,
+    /// `<prefix>:key:<principal>`; readable for the rest. Two limits of one kind cannot be told apart
+    /// so ([`KeyLayout::may_share`]).
     EdgeGuard,
 }
 
@@ -78,6 +80,16 @@ impl KeyLayout {
     pub const LENGTH_MAX: usize = 128;
     /// The longest prefix, in bytes, that leaves room for a tag and a digest.
     pub const PREFIX_MAX: usize = 64;
+
+    /// The layout as a configuration names it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Readable => "readable",
+            Self::Compact => "compact",
+            Self::EdgeQuota => "edgequota",
+            Self::EdgeGuard => "edgeguard",
+        }
+    }
 }
 
 /// The clock that decisions in Redis are made by.

@@ -14,7 +14,7 @@ use crate::external::ExternalLimits;
 use crate::gate::Gate;
 use crate::overrides::OverrideSet;
 use crate::snapshot::Snapshot;
-use crate::terms::{ExternalTerms, OnBehalf, under};
+use crate::terms::{ExternalTerms, OnBehalf};
 
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
 /// Returns the limits service's answer too, where it names a server or a timeout for the caller.
@@ -209,8 +209,9 @@ pub async fn inspect(
         Some(external) => ExternalTerms::ask(external, &[charge], request).await,
     };
     let external = terms.at(0);
-    let mut charge = under(charge, external);
+    let mut charge = terms.under(charge, external);
     let (mut quota, mut source) = match external {
+        None if charge.awaits_quota() => (None, TermsSource::Config),
         None => (Some(charge.quota), TermsSource::Config),
         Some(external) => (external.quota, TermsSource::External),
     };

@@ -1,5 +1,8 @@
 //! Request ids: unique over all replicas and restarts, without any other meaning.
 //!
+//! A trusted proxy in front has named the request already, and its name is kept, so that one search
+//! finds the request in the logs of both. For everybody else the id is made here.
+//!
 //! Each thread starts at a random 128-bit number and counts up, so that an id costs an addition and
 //! no system call or lock, and two threads practically never meet.
 
@@ -7,7 +10,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that carries the id, to the server behind and back to the client.
 pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -17,11 +20,23 @@ thread_local! {
     static NEXT: Cell<Option<u128>> = const { Cell::new(None) };
 }
 
-/// An id: 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId([u8; 32]);
+/// The id of a request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RequestId(IdText);
+
+/// The text of an id, by its origin.
+#[derive(Clone, PartialEq, Eq)]
+enum IdText {
+    /// Made here: 32 hexadecimal digits.
+    Made([u8; 32]),
+    /// Sent by a trusted proxy, and [valid](is_valid).
+    Sent(HeaderValue),
+}
 
 impl RequestId {
+    /// The longest id that is kept, in bytes.
+    pub const LENGTH_MAX: usize = 128;
+
     /// A new id.
     pub fn next() -> Self {
         let id = NEXT.with(|next| {
@@ -33,18 +48,52 @@ impl RequestId {
         for (pair, byte) in digits.chunks_exact_mut(2).zip(id.to_be_bytes()) {
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
-        Self(digits)
+        Self(IdText::Made(digits))
     }
 
-    /// The digits as text.
+    /// The id that a trusted proxy gave the request, or a new one. Ids of other peers, ids that come
+    /// twice and ids that are not valid are not believed.
+    ///
+    /// Valid are 1 to [`RequestId::LENGTH_MAX`] letters, digits and `-._~:/+=@`: enough for the ids of
+    /// other proxies, and nothing that ends a log line, a field or a quoted text.
+    pub fn of_request(headers: &HeaderMap, peer_is_trusted: bool) -> Self {
+        if !peer_is_trusted {
+            return Self::next();
+        }
+        let mut sent = headers.get_all(HEADER).iter();
+        match (sent.next(), sent.next()) {
+            (Some(only), None) if is_valid(only.as_bytes()) => Self(IdText::Sent(only.clone())),
+            _ => Self::next(),
+        }
+    }
+
+    /// The id as text.
     pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The digits as bytes of ASCII, ready for a header or a log line.
+    /// The id as bytes of ASCII, ready for a header or a log line.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            IdText::Made(digits) => digits,
+            IdText::Sent(value) => value.as_bytes(),
+        }
     }
+
+    /// The number that the id stands for; `None` when it is not 32 hexadecimal digits.
+    pub(crate) fn as_number(&self) -> Option<u128> {
+        let digits = self.as_str();
+        let is_number = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_number
+            .then(|| u128::from_str_radix(digits, 16).ok())
+            .flatten()
+    }
+}
+
+/// See [`RequestId::of_request`].
+fn is_valid(id: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@".contains(byte);
+    (1..=RequestId::LENGTH_MAX).contains(&id.len()) && id.iter().all(is_plain)
 }
 
 fn digit(value: u8) -> u8 {
@@ -74,7 +123,7 @@ mod tests {
             .map(|_| std::thread::spawn(ids))
             .flat_map(|thread| thread.join().unwrap())
             .collect();
-        all.sort_unstable();
+        all.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         all.dedup();
         assert_eq!(all.len(), 4_000);
         assert!(
@@ -82,5 +131,43 @@ mod tests {
                 |id| id.as_str().len() == 32 && id.as_bytes().iter().all(u8::is_ascii_hexdigit)
             )
         );
+    }
+
+    fn headers(ids: &[&[u8]]) -> HeaderMap {
+        let line = |id: &&[u8]| (HEADER, HeaderValue::from_bytes(id).unwrap());
+        ids.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_valid_id_of_a_trusted_proxy_is_kept_and_any_other_is_replaced() {
+        let longest = "a".repeat(RequestId::LENGTH_MAX);
+        for id in [
+            "7",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "Root=1-67891233-abcdef012345678912345678",
+            "a/b+c==@edge:1._~",
+            longest.as_str(),
+        ] {
+            let headers = headers(&[id.as_bytes()]);
+            assert_eq!(RequestId::of_request(&headers, true).as_str(), id);
+            let replaced = RequestId::of_request(&headers, false);
+            assert!(replaced.as_number().is_some(), "{id} of a stranger");
+        }
+        let too_long = "a".repeat(RequestId::LENGTH_MAX + 1);
+        let bad: [&[&[u8]]; 9] = [
+            &[],
+            &[b""],
+            &[b"a b"],
+            &[b"a\tb"],
+            &[b"a\"b"],
+            &[b"a{b}"],
+            &[b"\xc3\xa9"],
+            &[too_long.as_bytes()],
+            &[b"one", b"two"],
+        ];
+        for ids in bad {
+            let id = RequestId::of_request(&headers(ids), true);
+            assert!(id.as_number().is_some(), "{ids:?} became {id:?}");
+        }
     }
 }

@@ -75,7 +75,7 @@ impl Snapshot {
             access: AccessLists::new(&config.access),
             headers: ResponseHeaders::new(config.response.headers.iter().copied()),
             body: config.response.body,
-            external,
+            external: external.map(|service| service.for_store(config.store.on_failure)),
             log_access: config.log.access,
             log_rejections: config.log.rate_limit_line,
         })

@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::future::join_all;
 use http::HeaderMap;
-use sluicegate_core::{Charge, FailurePolicy, List, QuotaSource};
+use sluicegate_core::{Charge, FailurePolicy, FailureStatus, List, QuotaSource};
 use tokio::time::Instant;
 
-use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
+use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits, TenantPolicy};
 
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
@@ -53,19 +53,26 @@ impl OnBehalf<'static> {
     }
 }
 
-/// The answers of the limits service to a list of charges, one per charge in their order; `None`
-/// where the limit's own quota holds.
-pub(crate) struct ExternalTerms(List<Option<Arc<ExternalLimits>>>);
+/// The answers of the limits service to a list of charges.
+pub(crate) struct ExternalTerms {
+    /// One per charge in their order; `None` where the limit's own quota holds.
+    answers: List<Option<Arc<ExternalLimits>>>,
+    /// The status of refusals where neither the answer nor the limit has one.
+    failure_status: FailureStatus,
+}
 
 impl ExternalTerms {
     /// The terms of one charge whose limit asks no service.
     pub(crate) fn of_limit() -> Self {
-        Self(List::One(None))
+        Self {
+            answers: List::One(None),
+            failure_status: FailureStatus::default(),
+        }
     }
 
     /// The answer about the charge at `index`.
     pub(crate) fn at(&self, index: usize) -> Option<&ExternalLimits> {
-        self.0.get(index)?.as_deref()
+        self.answers.get(index)?.as_deref()
     }
 
     /// The answers that this process remembers; `None` when it has to ask for one of them.
@@ -85,7 +92,10 @@ impl ExternalTerms {
                 }
             });
         }
-        Some(Self(told))
+        Some(Self {
+            answers: told,
+            failure_status: external.failure_status(),
+        })
     }
 
     /// Asks about all charges at the same time: together they take no longer than the slowest.
@@ -101,21 +111,26 @@ impl ExternalTerms {
             let key = charge.key.caller();
             of_known(external.resolve(request.question(charge, &key)).await)
         };
-        Self(match charges {
-            [charge] => List::One(ask(charge).await),
-            charges => List::Many(join_all(charges.iter().map(ask)).await),
-        })
+        Self {
+            answers: match charges {
+                [charge] => List::One(ask(charge).await),
+                charges => List::Many(join_all(charges.iter().map(ask)).await),
+            },
+            failure_status: external.failure_status(),
+        }
     }
 
     /// The charges under these terms, without those that are not limited.
     pub(crate) fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        let charges = charges.iter().zip(self.0.iter());
-        let is_limited = |told: &Option<Arc<ExternalLimits>>| {
-            told.as_ref().is_none_or(|told| told.quota.is_some())
+        let is_limited = |charge: &Charge<'_>, told: &Option<Arc<ExternalLimits>>| match told {
+            Some(told) => told.quota.is_some(),
+            None => !charge.awaits_quota(),
         };
         charges
-            .filter(|(_, told)| is_limited(told))
-            .map(|(charge, told)| under(*charge, told.as_deref()))
+            .iter()
+            .zip(self.answers.iter())
+            .filter(|(charge, told)| is_limited(charge, told))
+            .map(|(charge, told)| self.under(*charge, told.as_deref()))
             .collect()
     }
 
@@ -123,16 +138,58 @@ impl ExternalTerms {
     pub(crate) fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         charges
             .iter()
-            .zip(self.0.iter())
-            .map(|(charge, told)| under(*charge, told.as_deref()))
+            .zip(self.answers.iter())
+            .map(|(charge, told)| self.under(*charge, told.as_deref()))
             .collect()
+    }
+
+    /// The charge under what the service said about its caller. One that is not limited costs
+    /// nothing.
+    pub(crate) fn under<'a>(
+        &self,
+        mut charge: Charge<'a>,
+        told: Option<&'a ExternalLimits>,
+    ) -> Charge<'a> {
+        let Some(told) = told else {
+            if charge.awaits_quota() {
+                charge.cost = 0;
+            }
+            return charge;
+        };
+        match told.quota {
+            Some(quota) => charge.quota = quota,
+            None => charge.cost = 0,
+        }
+        if let Some(tenant) = &told.tenant {
+            charge.key = charge.key.of_tenant(tenant);
+        }
+        charge.on_failure = self.on_failure(&charge, told);
+        charge
+    }
+
+    /// The failure policy of a charge: the answer's before the limit's. The status of `closed` is
+    /// that of the answer, else that of the limit, else that of the store.
+    fn on_failure(&self, charge: &Charge<'_>, told: &ExternalLimits) -> Option<FailurePolicy> {
+        let configured = match charge.on_failure {
+            Some(FailurePolicy::Closed(status)) => status,
+            _ => self.failure_status,
+        };
+        let closed = FailurePolicy::Closed(told.failure_status.unwrap_or(configured));
+        match (told.on_failure, charge.on_failure) {
+            (Some(TenantPolicy::Open), _) => Some(FailurePolicy::Open),
+            (Some(TenantPolicy::Local), _) => Some(FailurePolicy::Local),
+            (Some(TenantPolicy::Closed), _) | (None, Some(FailurePolicy::Closed(_))) => {
+                Some(closed)
+            }
+            (None, own) => own,
+        }
     }
 
     /// The first answer that names a server or a timeout for the caller's requests.
     pub fn routing(&self) -> Option<Arc<ExternalLimits>> {
         let says_more =
             |told: &&Arc<ExternalLimits>| told.backend.is_some() || told.request_timeout.is_some();
-        self.0.iter().flatten().find(says_more).cloned()
+        self.answers.iter().flatten().find(says_more).cloned()
     }
 }
 
@@ -143,28 +200,9 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
     }
 }
 
-/// The charge under what the service said about its caller.
-pub(crate) fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
-    let Some(told) = told else { return charge };
-    match told.quota {
-        Some(quota) => charge.quota = quota,
-        None => charge.cost = 0,
-    }
-    if let Some(tenant) = &told.tenant {
-        charge.key = charge.key.of_tenant(tenant);
-    }
-    charge.on_failure = told.on_failure.or(charge.on_failure);
-    if let (Some(FailurePolicy::Closed(status)), Some(own)) =
-        (&mut charge.on_failure, told.failure_status)
-    {
-        *status = own;
-    }
-    charge
-}
-
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{FailureStatus, Key, Limit, Quota};
+    use sluicegate_core::{Key, Limit, Quota};
 
     use super::*;
 
@@ -181,11 +219,17 @@ mod tests {
     }
 
     fn charge<'a>(limit: &'a Limit, parts: &'a [&'a str]) -> Charge<'a> {
-        let key = Key::of_parts(limit, parts).unwrap();
-        let quota = limit.quota.unwrap();
         Charge {
-            key,
-            quota,
+            quota: limit.quota.unwrap(),
+            ..charge_under(limit, parts)
+        }
+    }
+
+    /// A charge whose quota is not that of its limit.
+    fn charge_under<'a>(limit: &'a Limit, parts: &'a [&'a str]) -> Charge<'a> {
+        Charge {
+            key: Key::of_parts(limit, parts).unwrap(),
+            quota: Quota::per_second(1).into(),
             cost: 3,
             limit_index: 0,
             enforced: true,
@@ -200,6 +244,14 @@ mod tests {
         }
     }
 
+    /// Terms of a store whose own status is 599.
+    fn terms(answers: List<Option<Arc<ExternalLimits>>>) -> ExternalTerms {
+        ExternalTerms {
+            answers,
+            failure_status: status(599),
+        }
+    }
+
     fn status(code: u16) -> FailureStatus {
         FailureStatus::new(code).unwrap()
     }
@@ -209,9 +261,9 @@ mod tests {
         let limit = limit_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let quota = Quota::from(Quota::per_second(9).burst(9));
-        let asked = ExternalTerms(List::One(Some(Arc::new(ExternalLimits {
+        let asked = terms(List::One(Some(Arc::new(ExternalLimits {
             tenant: Some("acme".to_owned()),
-            on_failure: Some(FailurePolicy::Closed(status(503))),
+            on_failure: Some(TenantPolicy::Closed),
             failure_status: Some(status(429)),
             ..told(Some(quota))
         }))));
@@ -233,7 +285,7 @@ mod tests {
             charge(&limit, &["203.0.113.7"]),
             charge(&limit, &["203.0.113.8"]),
         ];
-        let asked = ExternalTerms(List::Many(vec![Some(Arc::new(told(None))), None]));
+        let asked = terms(List::Many(vec![Some(Arc::new(told(None))), None]));
         let limited = asked.limited(&charges);
         assert_eq!(
             limited
@@ -258,21 +310,66 @@ mod tests {
             failure_status: Some(status(429)),
             ..told(Some(own.quota))
         };
-        assert_eq!(
-            under(own, Some(&said)).on_failure,
-            Some(FailurePolicy::Open)
-        );
+        let terms = terms(List::Empty);
+        let policy = |charge, told| terms.under(charge, told).on_failure;
+        assert_eq!(policy(own, Some(&said)), Some(FailurePolicy::Open));
         let closed = Charge {
             on_failure: Some(FailurePolicy::Closed(status(503))),
             ..own
         };
         assert_eq!(
-            under(closed, Some(&said)).on_failure,
+            policy(closed, Some(&said)),
             Some(FailurePolicy::Closed(status(429)))
         );
         assert_eq!(
-            under(closed, None).on_failure,
+            policy(closed, None),
             Some(FailurePolicy::Closed(status(503)))
         );
+    }
+
+    #[test]
+    fn a_closed_tenant_without_a_code_gets_the_configured_status() {
+        let limit = limit_from_outside();
+        let own = charge(&limit, &["203.0.113.7"]);
+        let said = ExternalLimits {
+            on_failure: Some(TenantPolicy::Closed),
+            ..told(Some(own.quota))
+        };
+        let status_under = |on_failure| {
+            let charge = Charge { on_failure, ..own };
+            terms(List::Empty).under(charge, Some(&said)).on_failure
+        };
+        assert_eq!(
+            status_under(Some(FailurePolicy::Closed(status(418)))),
+            Some(FailurePolicy::Closed(status(418))),
+            "the limit's"
+        );
+        for of_limit in [None, Some(FailurePolicy::Open), Some(FailurePolicy::Local)] {
+            assert_eq!(
+                status_under(of_limit),
+                Some(FailurePolicy::Closed(status(599))),
+                "the store's"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_without_a_quota_of_its_own_is_limited_by_the_answer_alone() {
+        let limit = Limit {
+            quota: None,
+            ..limit_from_outside()
+        };
+        let parts = ["203.0.113.7"];
+        let own = Charge {
+            quota: Quota::per_second(1_000_000).into(),
+            ..charge_under(&limit, &parts)
+        };
+        assert!(own.awaits_quota());
+        let quota = Quota::from(Quota::per_second(9).burst(9));
+        let answered = terms(List::One(Some(Arc::new(told(Some(quota))))));
+        assert_eq!(answered.limited(&[own])[0].quota, quota);
+        let unanswered = terms(List::One(None));
+        assert!(unanswered.limited(&[own]).is_empty());
+        assert_eq!(unanswered.each(&[own])[0].cost, 0, "looked at only");
     }
 }

@@ -5,7 +5,8 @@
 //! counters are lost at an upgrade), and on one slot of a cluster for all limits of a caller (so
 //! that one script can take them all or nothing).
 //!
-//! **Invariant:** two different keys never share a name, whatever bytes they hold. Where a name is
+//! **Invariant:** two different keys never share a name, whatever bytes they hold. The layouts of
+//! older programs keep it for limits that [`KeyLayout::may_share`] can tell apart. Where a name is
 //! written out, the core escapes everything that could be taken for a separator, a brace or the
 //! [`MARK`] of a shortened name. Where it is a digest, the texts are measured before they are
 //! hashed and enough bits are kept.
@@ -18,7 +19,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 use sluicegate_core::address::write_v4;
-use sluicegate_core::{Key, KeyLayout, KeyPart, PartValue};
+use sluicegate_core::{Key, KeyLayout, KeyPart, PartValue, edge_guard_kind};
 
 /// Writes keys as a [`KeyLayout`] says.
 ///
@@ -63,7 +64,7 @@ impl StoredNames for KeyLayout {
             Self::Compact => format!("sg{}", digest_of_key(prefix, key)),
             // EdgeQuota had no such counters, and under its names they would meet those of limits.
             Self::EdgeQuota if key.limit().is_ad_hoc() => readable(prefix, key),
-            Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
+            Self::EdgeQuota => edge_quota(key),
             Self::EdgeGuard => edge_guard(prefix, key),
         };
         at_most_length_max(whole)
@@ -177,22 +178,34 @@ fn letters(digest: &[u8; 32], count: usize) -> String {
         .collect()
 }
 
-/// The name under [`KeyLayout::EdgeGuard`]. That program had three kinds of counters; a limit that
-/// replaces another is what it called a route.
-fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
+/// The name under [`KeyLayout::EdgeQuota`], which had one limit and did not write its name.
+///
+/// Tenants are `t:<tenant>`, so a key of several parts must not begin with a part `t`: its letter is
+/// written as an escape, which no part has otherwise.
+fn edge_quota(key: &Key<'_>) -> String {
+    /// Stands before a tenant.
+    const TENANT: &str = "t";
     let limit = key.limit();
-    match (limit.key.as_slice(), &limit.replaces) {
-        ([KeyPart::ClientIp], None) => format!("{prefix}:ip:{}", bare_parts(key)),
-        ([KeyPart::ClientIp], Some(_)) => {
-            let route = limit
-                .matching
-                .path
-                .as_ref()
-                .map_or_else(|| limit.name.clone(), ToString::to_string);
-            format!("{prefix}:route:{route}:{}", bare_parts(key))
+    let parts = match key.parts().next() {
+        Some(PartValue::Tenant(tenant)) => {
+            let words = tenant.split(':').map(str::as_bytes);
+            let words = words.map(|word| PartValue::Text(word).to_string());
+            format!("{TENANT}:{}", words.collect::<Vec<_>>().join(":"))
         }
-        ([KeyPart::Principal], _) => format!("{prefix}:key:{}", bare_parts(key)),
-        _ => format!("{prefix}:{key}"),
+        _ if limit.is_global() => limit.name.clone(),
+        Some(PartValue::Text(text)) if text == TENANT.as_bytes() && limit.key.len() > 1 => {
+            format!("%74{}", &bare_parts(key)[TENANT.len()..])
+        }
+        _ => bare_parts(key),
+    };
+    format!("rl:edgequota:{parts}")
+}
+
+/// The name under [`KeyLayout::EdgeGuard`], which wrote the name of no limit, but of three kinds.
+fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
+    match edge_guard_kind(key.limit()) {
+        Some(kind) => format!("{prefix}:{kind}:{}", bare_parts(key)),
+        None => format!("{prefix}:{key}"),
     }
 }
 

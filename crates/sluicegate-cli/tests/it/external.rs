@@ -229,15 +229,99 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
         "an address inside is ignored, and the request goes where all go"
     );
     assert_eq!(
-        ask(&careful, "named"),
-        502,
-        "a name that leads inside is not dialled"
+        body(&careful, "named"),
+        "ok",
+        "a name that leads inside is not dialled, and the request goes where all go"
     );
     assert_eq!(own.requests().len(), before, "nothing was dialled");
     assert_eq!(
         careful.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"),
-        1
+        2
     );
+}
+
+#[test]
+fn a_backend_that_may_not_be_dialled_is_warned_about_once_and_counted_each_time() {
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+    let service = service(|key| match key {
+        "named" => r#"{"average": 0, "backend_url": "http://localhost:9"}"#.to_owned(),
+        _ => r#"{"average": 0}"#.to_owned(),
+    });
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    assert_eq!(passes(&sluicegate, "named"), 30);
+    assert_eq!(
+        sluicegate.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"),
+        30
+    );
+    sluicegate.wait_for_log("named a backend that may not be dialled, it is ignored");
+    let is_warning = |line: &&String| line.contains("named a backend that may not be dialled");
+    let warnings = sluicegate.logged.lock().unwrap();
+    assert_eq!(warnings.iter().filter(is_warning).count(), 1);
+}
+
+/// A server that may be dialled and does not answer is no reason to send its requests elsewhere.
+#[test]
+fn a_backend_that_is_down_is_a_bad_gateway() {
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+    let port = sluicegate_testkit::free_port();
+    let service =
+        service(move |_| format!(r#"{{"average": 0, "backend_url": "http://127.0.0.1:{port}"}}"#));
+    let allowed = "backend_url: { deny_private_networks: false }";
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, allowed));
+    assert_eq!(ask(&sluicegate, "acme"), 502);
+    assert_eq!(upstream.requests().len(), 0);
+}
+
+#[test]
+fn a_limit_without_a_quota_of_its_own_asks_the_service() {
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+    let service = service(|key| match key {
+        "gold" => r#"{"average": 1, "burst": 7, "period": "1h"}"#.to_owned(),
+        "vip" => r#"{"average": 0}"#.to_owned(),
+        _ => "no plan".to_owned(),
+    });
+    let text = config(&url(&service), &redis, &upstream, "")
+        .replace("rate: 1/h\n    burst: 1", "average: 0");
+    let sluicegate = Sluicegate::start(&text);
+    assert_eq!(
+        ["gold", "vip", "nobody"].map(|tenant| passes(&sluicegate, tenant)),
+        [7, 30, 30],
+        "the answer limits, and without one nothing does"
+    );
+    let post = |body: &str| exchange(&sluicegate, request("/v1/check", &[], body).as_bytes());
+    let denied = post(r#"{"limit": "tenant", "key": ["gold"]}"#);
+    assert!(denied.contains("\"allowed\":false"), "{denied}");
+    let allowed = post(r#"{"limit": "tenant", "key": ["nobody"]}"#);
+    assert!(allowed.contains("\"allowed\":true"), "{allowed}");
+}
+
+/// The tenant's policy has no code of its own: the limit's is used, and else the store's.
+#[test]
+fn a_closed_tenant_without_a_code_is_refused_with_the_configured_status() {
+    for (of_store, of_limit, expected) in [
+        ("{ policy: closed, status: 418 }", "open", 418),
+        ("open", "{ policy: closed, status: 451 }", 451),
+        ("open", "local", 503),
+    ] {
+        let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+        let service = service(|_| {
+            r#"{"average": 1, "burst": 9, "period": "1h", "failure_policy": "failClosed"}"#
+                .to_owned()
+        });
+        let text = config(&url(&service), &redis, &upstream, "")
+            .replace(
+                "deadline: 1s",
+                &format!("deadline: 1s\n  on_failure: {of_store}"),
+            )
+            .replace(
+                "on_failure: { policy: open }",
+                &format!("on_failure: {of_limit}"),
+            );
+        let sluicegate = Sluicegate::start(&text);
+        assert_eq!(ask(&sluicegate, "acme"), 200);
+        drop(redis);
+        eventually("the store is away", || ask(&sluicegate, "acme") == expected);
+    }
 }
 
 #[test]

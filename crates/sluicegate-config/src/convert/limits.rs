@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{
-    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode,
-    OnMissingKey, Policy, PolicyError, QuotaSource,
+    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyLayout, KeyPart, Limit,
+    Match, Mode, OnMissingKey, Policy, PolicyError, QuotaSource,
 };
 
 use super::failure::on_failure;
@@ -31,6 +31,8 @@ pub(super) struct LimitContext {
     pub(super) on_failure: FailurePolicy,
     /// True when there is a service to ask for quotas.
     pub(super) has_external: bool,
+    /// The form of keys in Redis; `None` for a store in this process.
+    pub(super) key_layout: Option<KeyLayout>,
 }
 
 /// All limits. A policy without limits takes their place when one of them is wrong.
@@ -47,13 +49,20 @@ pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy
     if !is_named || has_long_chain(&fields, &limits) {
         return no_limits();
     }
-    Policy::new(limits).unwrap_or_else(|errors| {
-        errors
-            .0
-            .iter()
-            .for_each(|error| note_policy_error(&fields, error));
-        no_limits()
-    })
+    if let Some(layout) = context.key_layout {
+        note_shared_counters(&fields, &limits, layout);
+    }
+    match Policy::new(limits) {
+        Ok(policy) if context.has_external => policy.asking_service(),
+        Ok(policy) => policy,
+        Err(errors) => {
+            errors
+                .0
+                .iter()
+                .for_each(|error| note_policy_error(&fields, error));
+            no_limits()
+        }
+    }
 }
 
 /// The policy in place of one that is refused.
@@ -268,6 +277,23 @@ fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
         section.first_of(&["replaces"]).note(message)
     });
     true
+}
+
+/// Notes limits whose counters could have the names of another limit's under the layout of an older
+/// program, each at the first limit that it meets.
+fn note_shared_counters(fields: &[Field<'_>], limits: &[Limit], layout: KeyLayout) {
+    for (index, limit) in limits.iter().enumerate() {
+        let meets = |other: &Limit| layout.may_share(limit, other);
+        if let Some(first) = limits[..index].iter().position(meets) {
+            let message = format!(
+                "could share counters with limits[{first}] under store.key_layout {}, which leaves out the names of limits: use key_layout readable",
+                layout.word()
+            );
+            read_again(&fields[index], |section| {
+                section.first_of(&["key"]).note(message)
+            });
+        }
+    }
 }
 
 /// Notes a mistake that the policy found. The policy quotes names; where any comes from outside,

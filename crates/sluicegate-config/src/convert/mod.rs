@@ -25,7 +25,7 @@ mod upstream;
 use std::sync::Arc;
 
 use crate::field::Field;
-use crate::typed::Config;
+use crate::typed::{Config, StoreKind};
 
 /// The whole configuration; `None` when the file is not a section at its top.
 pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
@@ -47,6 +47,10 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                     prefixes,
                     on_failure: store.on_failure,
                     has_external: top.has("external"),
+                    key_layout: match &store.kind {
+                        StoreKind::Redis(redis) => Some(redis.key_layout),
+                        StoreKind::Local { .. } => None,
+                    },
                 },
             )),
             external: top

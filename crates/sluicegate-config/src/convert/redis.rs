@@ -82,10 +82,23 @@ impl CommonSettings {
             key_layout,
             clock,
         } = Self::default();
+        let key_prefix = store.read("key_prefix", prefix, key_prefix);
+        let key_layout = store.read("key_layout", key_layout, |field| field.word(&LAYOUTS));
+        // Counters of callers and values of ours, such as overrides, must not meet there.
+        let is_within = |names: &str| {
+            let rest = key_prefix.strip_prefix(names);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        if key_layout == KeyLayout::EdgeQuota && is_within("rl:edgequota") {
+            store.refuse(
+                "key_prefix",
+                "rl:edgequota is where key_layout edgequota keeps counters: choose another prefix",
+            );
+        }
         Self {
             deadline: store.read("deadline", deadline, |field| field.duration(DIAL)),
-            key_prefix: store.read("key_prefix", prefix, key_prefix),
-            key_layout: store.read("key_layout", key_layout, |field| field.word(&LAYOUTS)),
+            key_prefix,
+            key_layout,
             clock: store.read("clock", clock, |field| {
                 field.word(&[
                     ("server", RedisClock::Server),

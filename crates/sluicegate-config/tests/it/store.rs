@@ -298,3 +298,83 @@ fn what_is_wrong_with_redis_is_told() {
         "store.redis: is missing: kind redis needs a url or endpoints"
     );
 }
+
+fn with_layout(layout: &str, more: &str) -> String {
+    format!(
+        "store: {{ kind: redis, key_layout: {layout}, redis: {{ endpoints: [a] }} }}\nlimits:\n{more}"
+    )
+}
+
+#[test]
+fn limits_that_would_share_counters_under_a_layout_are_refused() {
+    let limit = |name: &str, more: &str| format!("  - {{ name: {name}, rate: 1/s, {more} }}\n");
+    let route = |name: &str, path: &str| {
+        limit(
+            name,
+            &format!("key: client_ip, replaces: per-ip, match: {{ path: {path} }}"),
+        )
+    };
+    let (all, rest) = (limit("all", "key: global"), limit("rest", "key: global"));
+    let per_ip = limit("per-ip", "key: client_ip");
+    let by_host = limit("by-host", "key: host");
+    let by_tenant = limit("tenant", "key: 'header:X-Tenant'");
+    for (layout, limits) in [
+        ("edgequota", format!("{all}{rest}{per_ip}")),
+        ("edgequota", by_tenant.clone()),
+        (
+            "edgeguard",
+            format!("{per_ip}{all}{rest}{by_host}{by_tenant}"),
+        ),
+        (
+            "edgeguard",
+            per_ip.clone() + &route("a", "/a") + &route("b", "/a/"),
+        ),
+        ("readable", format!("{per_ip}{by_host}{by_tenant}")),
+        ("compact", format!("{per_ip}{by_host}{by_tenant}")),
+    ] {
+        good(&with_layout(layout, &limits));
+    }
+    for (layout, limits, index) in [
+        ("edgequota", format!("{per_ip}{by_host}"), 1),
+        ("edgequota", format!("{all}{rest}{by_tenant}"), 2),
+        ("edgequota", format!("{by_tenant}{by_host}"), 1),
+        (
+            "edgeguard",
+            per_ip.clone() + &limit("b", "key: client_ip"),
+            1,
+        ),
+        (
+            "edgeguard",
+            per_ip.clone() + &route("a", "/a") + &route("b", "/a"),
+            2,
+        ),
+    ] {
+        let message = wrong(&with_layout(layout, &limits));
+        let place = format!("limits[{index}].key: could share counters with limits[");
+        assert!(message.contains(&place), "{message}");
+        assert!(
+            message.contains(&format!("key_layout {layout}")),
+            "{message}"
+        );
+    }
+    // In this process counters have no names.
+    good(&format!("limits:\n{per_ip}{by_host}"));
+}
+
+#[test]
+fn values_of_ours_stay_out_of_the_names_of_edge_quota() {
+    for prefix in ["rl:edgequota", "rl:edgequota:x"] {
+        let text = format!(
+            "store: {{ kind: redis, key_layout: edgequota, key_prefix: '{prefix}', redis: {{ endpoints: [a] }} }}"
+        );
+        let message = wrong(&text);
+        assert!(
+            message.contains("store.key_prefix: rl:edgequota is"),
+            "{message}"
+        );
+        good(&text.replace("edgequota,", "readable,"));
+    }
+    good(
+        "store: { kind: redis, key_layout: edgequota, key_prefix: rl, redis: { endpoints: [a] } }",
+    );
+}

@@ -17,7 +17,7 @@ use crate::ad_hoc::AdHoc;
 use crate::charge::Charge;
 use crate::factor::Factor;
 use crate::key::Key;
-use crate::limit::{Limit, Mode, OnMissingKey};
+use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
 use crate::list::List;
 use crate::missing_key::MissingKey;
 use crate::path::PathPattern;
@@ -85,6 +85,8 @@ pub struct Policy {
     /// Limits that stand for quotas that come with the request; their indices follow those of
     /// `limits`.
     ad_hoc: [Limit; AdHoc::ALL.len()],
+    /// Limits without a quota make charges too, if a service may know one.
+    asks_service: bool,
 }
 
 impl Policy {
@@ -127,7 +129,32 @@ impl Policy {
             by_name,
             index,
             ad_hoc: AdHoc::ALL.map(AdHoc::limit),
+            asks_service: false,
         })
+    }
+
+    /// The same policy for a program that asks a service for quotas.
+    ///
+    /// A limit with [`QuotaSource::External`] and no quota of its own makes charges too, because the
+    /// service may know one. The quota of such a charge is a stand-in: the program asks first, and
+    /// drops the charge if there is no answer ([`Charge::awaits_quota`]).
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, Policy, QuotaSource, Subject};
+    ///
+    /// let limit = Limit { quota_from: QuotaSource::External, ..Limit::unlimited("tenant") };
+    /// let policy = Policy::new([limit])?;
+    /// assert!(policy.charges_for(&Subject::ANONYMOUS, 1)?.is_empty());
+    /// let policy = policy.asking_service();
+    /// assert!(policy.charges_for(&Subject::ANONYMOUS, 1)?[0].awaits_quota());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn asking_service(self) -> Self {
+        Self {
+            asks_service: true,
+            ..self
+        }
     }
 
     /// All limits, in the order they were given.
@@ -251,7 +278,14 @@ impl Policy {
             .limit(name)
             .ok_or_else(|| MissingKey::unknown_limit(name))?;
         let key = Key::of_parts(limit, parts)?;
-        Ok(limit.quota.map(|quota| charge(index, key, quota, cost)))
+        let quota = self.quota_of(limit);
+        Ok(quota.map(|quota| charge(index, key, quota, cost)))
+    }
+
+    /// The quota that charges of a limit are made with; `None` when it makes none.
+    fn quota_of(&self, limit: &Limit) -> Option<Quota> {
+        let may_be_told = self.asks_service && limit.quota_from == QuotaSource::External;
+        limit.quota.or_else(|| may_be_told.then(stand_in))
     }
 
     /// The indices of the limits that cover a request, after replacement, in order.
@@ -332,7 +366,7 @@ impl Policy {
             .factor
             .as_ref()
             .map_or(Factor::ONE, |rule| rule.factor_of(subject.principal));
-        let Some(quota) = limit.quota.and_then(|quota| factor.apply(quota)) else {
+        let Some(quota) = self.quota_of(limit).and_then(|quota| factor.apply(quota)) else {
             return Ok(None);
         };
         let key = match Key::of_subject(limit, subject) {
@@ -346,6 +380,12 @@ impl Policy {
         };
         Ok(Some(charge(index, key, quota, cost)))
     }
+}
+
+/// The quota of charges that wait for one from a service. Answers of the decision service may show
+/// it, so it is as large as any.
+fn stand_in() -> Quota {
+    Quota::from(Quota::per_second(1_000_000))
 }
 
 /// A charge with what its limit says about mode and failure.

@@ -64,9 +64,10 @@ pub enum BackendRefusal {
     Private,
 }
 
-impl fmt::Display for BackendRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl BackendRefusal {
+    /// The reason in words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Malformed => "not a URL",
             Self::Scheme => "scheme is not allowed",
             Self::UserInfo => "contains a user or password",
@@ -75,7 +76,13 @@ impl fmt::Display for BackendRefusal {
             Self::NotAllowed => "host is not in allowed_hosts",
             Self::Port => "invalid port",
             Self::Private => "address is not public",
-        })
+        }
+    }
+}
+
+impl fmt::Display for BackendRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

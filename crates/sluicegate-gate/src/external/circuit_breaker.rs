@@ -1,34 +1,74 @@
 //! Circuit breakers: when not to call the service.
 //!
-//! Idea: there is one breaker for the service as a whole and one for each caller that it fails on.
-//! Each counts errors in a row. At its bound it *opens*: nobody calls for a while. Then exactly one
+//! Idea: there is a breaker for each caller that the service fails on, which counts errors in a
+//! row, and there are two for the service as a whole, which look at the share of callers that fail
+//! (`recent_results.rs`). At its bound a breaker *opens*: nobody calls for a while. Then exactly one
 //! call, the *probe*, is let through; a success closes the breaker, a failure opens it again.
 //!
 //! Two levels are needed, because "the service is down" and "the service cannot answer for this
 //! caller" (an unknown tenant, a reply that does not parse) look the same to a single counter: one
 //! bad tenant would cut off everybody, or an outage would be found out caller by caller.
 //!
+//! The service has two breakers, because anybody can invent callers that it fails on. *Known*
+//! callers are those that it has answered before; the others are *strangers*. Strangers who fail
+//! open the breaker of strangers only, and a known caller who is served closes it: it shows that
+//! the service works. Known callers are cut off only when known callers fail.
+//!
 //! Invariants:
-//! - A call happens only with a [`CallPermit`], and needs both breakers to be closed or probing.
+//! - A call happens only with a [`CallPermit`], and needs its caller's breaker and that of the
+//!   service for such callers to be closed or probing.
+//! - Results of strangers never open the breaker of known callers.
 //! - At most one probe per breaker is under way; a probe that is never reported is given up after
 //!   the open time, so that a lost task cannot keep a breaker open for ever.
 //! - A call that began before a breaker opened cannot close it or end its probe.
 //! - Only callers with errors have a breaker, idle ones are dropped, and there are at most
-//!   [`CALLERS_MAX`], so that hostile callers cannot fill the memory.
+//!   [`CALLERS_MAX`], so that hostile callers cannot fill the memory. Of known callers there are
+//!   at most [`KNOWN_MAX`]; strangers cannot push them out.
 
-use std::collections::HashMap;
+mod breaker;
+mod recent_results;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The breaker of the service and those of its callers.
+use self::breaker::{Breaker, BreakerResult, BreakerRule, PermitKind};
+use self::recent_results::RecentResults;
+
+/// The breakers of the service and those of its callers.
 ///
 /// Lock order where both are held: the service first, then the shard of the caller.
 #[derive(Debug)]
 pub(super) struct CircuitBreakers {
-    service: Mutex<Breaker>,
+    service: Mutex<ServiceBreakers>,
     shards: Vec<Mutex<BreakerShard>>,
+}
+
+/// The breakers of the service as a whole.
+#[derive(Debug)]
+struct ServiceBreakers {
+    for_known: ServiceBreaker,
+    for_strangers: ServiceBreaker,
+}
+
+/// One breaker of the service, with the results that it opens on.
+#[derive(Debug)]
+struct ServiceBreaker {
+    breaker: Breaker,
+    results: RecentResults,
+}
+
+/// A caller as the breakers see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BreakerCaller {
+    /// The hash of limit and key.
+    pub(super) hash: u64,
+    /// True when a cache has an answer of the service for it, fresh or expired.
+    pub(super) has_answer: bool,
 }
 
 /// Breakers of callers, by the hash of limit and key. Two callers with the same hash share one,
@@ -36,6 +76,10 @@ pub(super) struct CircuitBreakers {
 #[derive(Debug, Default)]
 struct BreakerShard {
     breakers: HashMap<u64, Breaker>,
+    /// Callers that the service has answered, the earliest first; a set and the order it was filled
+    /// in.
+    known: HashSet<u64>,
+    known_order: VecDeque<u64>,
     /// The last time that idle breakers were removed.
     swept: Option<Instant>,
 }
@@ -46,6 +90,8 @@ struct BreakerShard {
 pub(super) struct CallPermit {
     caller: PermitKind,
     service: PermitKind,
+    /// The breaker of the service that let it through.
+    is_known: bool,
 }
 
 /// The result of a call, as the breakers see it.
@@ -72,47 +118,59 @@ const CALLER_RULE: BreakerRule = BreakerRule {
     errors: 5,
     open_for: Duration::from_secs(30),
 };
-/// All callers: more errors are needed, and recovery is looked for sooner.
+/// Many callers: recovery is looked for sooner. The results of many callers decide that it opens,
+/// so the one failure that completes them is enough.
 const SERVICE_RULE: BreakerRule = BreakerRule {
-    errors: 20,
+    errors: 1,
     open_for: Duration::from_secs(5),
 };
+/// The most callers that are remembered as known; some 30 bytes each.
+const KNOWN_MAX: usize = 16_384;
 
 impl CircuitBreakers {
     pub(super) fn new(now: Instant) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let service = ServiceBreakers {
+            for_known: ServiceBreaker::new(now),
+            for_strangers: ServiceBreaker::new(now),
+        };
         Self {
-            service: Mutex::new(Breaker::new(now)),
+            service: Mutex::new(service),
             shards,
         }
     }
 
-    /// A permit to call for the caller with this hash, or the time until which there is none.
+    /// A permit to call for a caller, or the time until which there is none.
     ///
     /// Both breakers are asked under their locks, so that a permit which makes one of them probe is
     /// never lost because the other one refuses.
-    pub(super) fn admit(&self, caller: u64, now: Instant) -> Result<CallPermit, Instant> {
+    pub(super) fn admit(&self, caller: BreakerCaller, now: Instant) -> Result<CallPermit, Instant> {
         let mut service = self.service();
-        let mut shard = self.shard(caller);
-        if let Some(until) = service.open_until(now) {
+        let mut shard = self.shard(caller.hash);
+        let is_known = shard.knows(caller);
+        let service = service.for_caller(is_known);
+        if let Some(until) = service.breaker.open_until(now) {
             return Err(until);
         }
-        let caller_permit = match shard.active(caller, now) {
+        let caller_permit = match shard.active(caller.hash, now) {
             None => PermitKind::Normal,
             Some(breaker) => breaker.admit(CALLER_RULE, now)?,
         };
         Ok(CallPermit {
             caller: caller_permit,
-            service: service.admit(SERVICE_RULE, now)?,
+            service: service.breaker.admit(SERVICE_RULE, now)?,
+            is_known,
         })
     }
 
     /// The time until which there is no permit, without taking one; `None` when one may be had.
-    pub(super) fn open_until(&self, caller: u64, now: Instant) -> Option<Instant> {
-        let service = self.service().open_until(now);
-        service.or_else(|| {
-            self.shard(caller)
-                .active(caller, now)
+    pub(super) fn open_until(&self, caller: BreakerCaller, now: Instant) -> Option<Instant> {
+        let mut service = self.service();
+        let mut shard = self.shard(caller.hash);
+        let service = service.for_caller(shard.knows(caller));
+        service.breaker.open_until(now).or_else(|| {
+            shard
+                .active(caller.hash, now)
                 .and_then(|breaker| breaker.open_until(now))
         })
     }
@@ -131,9 +189,7 @@ impl CircuitBreakers {
             _ => BreakerResult::Success,
         };
         let of_service = of_breaker(result == CallResult::ServiceFailure);
-        let service_opened = self
-            .service()
-            .report(permit.service, of_service, SERVICE_RULE, now);
+        let service_opened = self.service().report(caller, &permit, of_service, now);
         let mut shard = self.shard(caller);
         let of_caller = of_breaker(matches!(
             result,
@@ -153,6 +209,7 @@ impl CircuitBreakers {
         // A caller without errors needs no breaker.
         if result == CallResult::Success {
             shard.breakers.remove(&caller);
+            shard.remember(caller);
         }
         u64::from(service_opened) + u64::from(caller_opened)
     }
@@ -172,7 +229,7 @@ impl CircuitBreakers {
             .sum()
     }
 
-    fn service(&self) -> MutexGuard<'_, Breaker> {
+    fn service(&self) -> MutexGuard<'_, ServiceBreakers> {
         self.service.lock().expect("no holder of this lock panics")
     }
 
@@ -183,7 +240,84 @@ impl CircuitBreakers {
     }
 }
 
+impl ServiceBreakers {
+    fn for_caller(&mut self, is_known: bool) -> &mut ServiceBreaker {
+        if is_known {
+            &mut self.for_known
+        } else {
+            &mut self.for_strangers
+        }
+    }
+
+    /// Records a result and returns true when it opened a breaker. A known caller who is served
+    /// speaks for the service to strangers too.
+    fn report(
+        &mut self,
+        caller: u64,
+        permit: &CallPermit,
+        result: BreakerResult,
+        now: Instant,
+    ) -> bool {
+        if permit.is_known && result == BreakerResult::Success {
+            self.for_strangers = ServiceBreaker::new(now);
+        }
+        self.for_caller(permit.is_known)
+            .report(caller, permit.service, result, now)
+    }
+}
+
+impl ServiceBreaker {
+    fn new(now: Instant) -> Self {
+        Self {
+            breaker: Breaker::new(now),
+            results: RecentResults::default(),
+        }
+    }
+
+    /// Records a result and returns true when it opened the breaker. Except for the probe's, a
+    /// failure counts only when the results of many callers show an outage.
+    fn report(
+        &mut self,
+        caller: u64,
+        permit: PermitKind,
+        mut result: BreakerResult,
+        now: Instant,
+    ) -> bool {
+        if result != BreakerResult::Inconclusive {
+            let is_failure = result == BreakerResult::Failure;
+            self.results.record(caller, is_failure, now);
+        }
+        let is_one_of_many = result == BreakerResult::Failure && permit == PermitKind::Normal;
+        if is_one_of_many && !self.results.show_an_outage() {
+            result = BreakerResult::Inconclusive;
+        }
+        let has_opened = self.breaker.report(permit, result, SERVICE_RULE, now);
+        if has_opened || permit == PermitKind::Probe && result == BreakerResult::Success {
+            self.results.clear();
+        }
+        has_opened
+    }
+}
+
 impl BreakerShard {
+    /// Returns true when the service has answered for this caller before.
+    fn knows(&self, caller: BreakerCaller) -> bool {
+        caller.has_answer || self.known.contains(&caller.hash)
+    }
+
+    /// Remembers that the service has answered for a caller; at the bound the earliest is forgotten.
+    fn remember(&mut self, caller: u64) {
+        if !self.known.insert(caller) {
+            return;
+        }
+        self.known_order.push_back(caller);
+        if self.known_order.len() > KNOWN_MAX / SHARDS
+            && let Some(earliest) = self.known_order.pop_front()
+        {
+            self.known.remove(&earliest);
+        }
+    }
+
     /// The caller's breaker, unless it has been idle too long; then it is dropped here.
     fn active(&mut self, caller: u64, now: Instant) -> Option<&mut Breaker> {
         if self.breakers.get(&caller)?.is_idle(now) {
@@ -208,273 +342,5 @@ impl BreakerShard {
                 .map(|(caller, _)| *caller);
             oldest.and_then(|caller| self.breakers.remove(&caller));
         }
-    }
-}
-
-/// When a breaker opens, and for how long.
-#[derive(Clone, Copy, Debug)]
-struct BreakerRule {
-    /// This many in a row open it.
-    errors: u32,
-    open_for: Duration,
-}
-
-/// One breaker.
-#[derive(Debug)]
-struct Breaker {
-    state: BreakerState,
-    /// The last time that it was asked or reported to.
-    last_used: Instant,
-}
-
-#[derive(Debug)]
-enum BreakerState {
-    /// Calls pass.
-    Closed {
-        /// Failures since the last success.
-        errors: u32,
-    },
-    /// No calls pass until then; the next one afterwards is the probe.
-    Open { until: Instant },
-    /// The probe is under way. If it is not reported until then, another one may try.
-    Probing { until: Instant },
-}
-
-/// How a breaker let a call through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PermitKind {
-    /// It was closed.
-    Normal,
-    /// It was open, and this call finds out whether it may close.
-    Probe,
-}
-
-/// The result of a call for one of its two breakers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BreakerResult {
-    Success,
-    Failure,
-    /// Says nothing: counts neither way.
-    Inconclusive,
-}
-
-impl Breaker {
-    fn new(now: Instant) -> Self {
-        Self {
-            state: BreakerState::Closed { errors: 0 },
-            last_used: now,
-        }
-    }
-
-    fn open_until(&self, now: Instant) -> Option<Instant> {
-        match self.state {
-            BreakerState::Open { until } | BreakerState::Probing { until } if now < until => {
-                Some(until)
-            }
-            BreakerState::Closed { .. }
-            | BreakerState::Open { .. }
-            | BreakerState::Probing { .. } => None,
-        }
-    }
-
-    fn admit(&mut self, rule: BreakerRule, now: Instant) -> Result<PermitKind, Instant> {
-        self.last_used = now;
-        match self.open_until(now) {
-            Some(until) => Err(until),
-            None if matches!(self.state, BreakerState::Closed { .. }) => Ok(PermitKind::Normal),
-            None => {
-                self.state = BreakerState::Probing {
-                    until: now + rule.open_for,
-                };
-                Ok(PermitKind::Probe)
-            }
-        }
-    }
-
-    /// Returns true when this result opened the breaker. Results of calls that began before it
-    /// opened change nothing.
-    fn report(
-        &mut self,
-        permit: PermitKind,
-        result: BreakerResult,
-        rule: BreakerRule,
-        now: Instant,
-    ) -> bool {
-        self.last_used = now;
-        let open = BreakerState::Open {
-            until: now + rule.open_for,
-        };
-        match (&mut self.state, permit, result) {
-            (BreakerState::Closed { errors }, _, BreakerResult::Success) => *errors = 0,
-            (BreakerState::Closed { errors }, _, BreakerResult::Failure) => {
-                *errors += 1;
-                if *errors >= rule.errors {
-                    self.state = open;
-                    return true;
-                }
-            }
-            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Success) => {
-                self.state = BreakerState::Closed { errors: 0 };
-            }
-            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Failure) => {
-                self.state = open;
-                return true;
-            }
-            // The probe found out nothing, so the next call may be one at once.
-            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Inconclusive) => {
-                self.state = BreakerState::Open { until: now };
-            }
-            (
-                BreakerState::Closed { .. }
-                | BreakerState::Open { .. }
-                | BreakerState::Probing { .. },
-                _,
-                _,
-            ) => {}
-        }
-        false
-    }
-
-    fn is_idle(&self, now: Instant) -> bool {
-        self.last_used + IDLE <= now
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(start: Instant, seconds: u64) -> Instant {
-        start + Duration::from_secs(seconds)
-    }
-
-    /// A failure of one caller only, so that the breaker of the service stays closed.
-    fn fail(breakers: &CircuitBreakers, key: u64, now: Instant) -> u64 {
-        let permit = breakers.admit(key, now).unwrap();
-        breakers.report(key, permit, CallResult::CallerFailure, now)
-    }
-
-    fn fail_all(breakers: &CircuitBreakers, keys: impl IntoIterator<Item = u64>, now: Instant) {
-        for key in keys {
-            fail(breakers, key, now);
-        }
-    }
-    #[test]
-    fn five_errors_in_a_row_open_for_thirty_seconds_and_then_one_may_try() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        assert_eq!((0..4).map(|_| fail(&breakers, 1, start)).sum::<u64>(), 0);
-        assert_eq!(fail(&breakers, 1, start), 1);
-        assert_eq!(
-            breakers.admit(1, after(start, 29)).unwrap_err(),
-            after(start, 30)
-        );
-        let probe = breakers.admit(1, after(start, 30)).unwrap();
-        assert!(
-            breakers.admit(1, after(start, 30)).is_err(),
-            "a second probe"
-        );
-        assert_eq!(
-            breakers.report(1, probe, CallResult::CallerFailure, after(start, 31)),
-            1
-        );
-        assert!(breakers.admit(1, after(start, 60)).is_err(), "open again");
-        let probe = breakers.admit(1, after(start, 61)).unwrap();
-        assert_eq!(
-            breakers.report(1, probe, CallResult::Success, after(start, 61)),
-            0
-        );
-        assert!(breakers.admit(1, after(start, 61)).is_ok());
-        assert_eq!(breakers.len(), 0, "who is well has none");
-    }
-
-    #[test]
-    fn an_answer_in_between_starts_the_count_again() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        for _ in 0..10 {
-            (0..4).for_each(|_| assert_eq!(fail(&breakers, 1, start), 0));
-            let permit = breakers.admit(1, start).unwrap();
-            assert_eq!(breakers.report(1, permit, CallResult::Success, start), 0);
-        }
-    }
-
-    #[test]
-    fn the_callers_of_others_are_not_touched() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        fail_all(&breakers, [1; 5], start);
-        assert!(breakers.admit(1, start).is_err());
-        assert!(breakers.admit(1 + SHARDS as u64, start).is_ok());
-        assert!(breakers.admit(2, start).is_ok());
-    }
-    #[test]
-    fn twenty_errors_of_any_callers_open_for_all() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        let mut calls = 0;
-        for key in 0..100_000 {
-            if let Ok(permit) = breakers.admit(key, start) {
-                calls += 1;
-                breakers.report(key, permit, CallResult::ServiceFailure, start);
-            }
-        }
-        assert_eq!(calls, 20);
-        assert_eq!(breakers.open_until(7, start), Some(after(start, 5)));
-        let probe = breakers.admit(7, after(start, 5)).unwrap();
-        assert!(
-            breakers.admit(8, after(start, 5)).is_err(),
-            "a second probe"
-        );
-        breakers.report(7, probe, CallResult::Success, after(start, 5));
-        assert!(breakers.admit(8, after(start, 5)).is_ok());
-    }
-
-    #[test]
-    fn answers_that_make_no_sense_are_a_sign_of_life() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        fail_all(&breakers, 0..1_000, start);
-        assert!(breakers.admit(5_000, start).is_ok());
-    }
-
-    #[test]
-    fn a_probe_that_came_to_nothing_is_tried_again_at_once() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        fail_all(&breakers, [1; 5], start);
-        let probe = breakers.admit(1, after(start, 30)).unwrap();
-        assert_eq!(
-            breakers.report(1, probe, CallResult::Inconclusive, after(start, 30)),
-            0
-        );
-        assert!(breakers.admit(1, after(start, 30)).is_ok());
-    }
-
-    #[test]
-    fn a_late_error_of_a_call_from_before_does_not_end_a_probe() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        let late = breakers.admit(1, start).unwrap();
-        fail_all(&breakers, [1; 5], start);
-        let probe = breakers.admit(1, after(start, 30)).unwrap();
-        breakers.report(1, late, CallResult::CallerFailure, after(start, 30));
-        breakers.report(1, probe, CallResult::Success, after(start, 30));
-        assert!(breakers.admit(1, after(start, 30)).is_ok());
-    }
-    #[test]
-    fn idle_breakers_are_forgotten_and_their_number_is_bounded() {
-        let start = Instant::now();
-        let breakers = CircuitBreakers::new(start);
-        fail_all(&breakers, 0..100_000, start);
-        assert!(breakers.len() <= CALLERS_MAX, "{}", breakers.len());
-        fail_all(&breakers, 0..SHARDS as u64, after(start, 60));
-        assert_eq!(breakers.len(), SHARDS);
-        fail_all(&breakers, [3; 4], after(start, 60));
-        assert!(breakers.admit(3, after(start, 61)).is_err());
-        assert!(
-            breakers.admit(3, after(start, 121)).is_ok(),
-            "nobody asked for a minute"
-        );
     }
 }

@@ -4,6 +4,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::optional_field::OptionalField;
+
 /// A snapshot of the counts since the client was made. Read one by one, so sums may be off by the
 /// requests of that moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +36,9 @@ pub struct ExternalCounts {
     pub openings: u64,
     /// Renewals that were started before a reply expired.
     pub renewals: u64,
-    /// Invalid tenant keys, which were ignored.
-    pub invalid_tenants: u64,
-    /// Backends that are not allowed, which were ignored.
-    pub refused_backends: u64,
+    /// Fields of replies that were ignored because they are invalid or not allowed, in the order of
+    /// [`OptionalField::ALL`].
+    pub ignored: [u64; OptionalField::ALL.len()],
 }
 
 /// The counters behind [`ExternalCounts`]. They are independent, so relaxed ordering is enough.
@@ -55,8 +56,14 @@ pub(super) struct ExternalCounters {
     pub(super) waits: AtomicU64,
     pub(super) openings: AtomicU64,
     pub(super) renewals: AtomicU64,
-    pub(super) invalid_tenants: AtomicU64,
-    pub(super) refused_backends: AtomicU64,
+    pub(super) ignored: [AtomicU64; OptionalField::ALL.len()],
+}
+
+impl ExternalCounts {
+    /// How often a field was ignored.
+    pub fn ignored(&self, field: OptionalField) -> u64 {
+        self.ignored[field as usize]
+    }
 }
 
 impl ExternalCounters {
@@ -82,8 +89,7 @@ impl ExternalCounters {
             waits: self.waits.load(Relaxed),
             openings: self.openings.load(Relaxed),
             renewals: self.renewals.load(Relaxed),
-            invalid_tenants: self.invalid_tenants.load(Relaxed),
-            refused_backends: self.refused_backends.load(Relaxed),
+            ignored: std::array::from_fn(|field| self.ignored[field].load(Relaxed)),
         }
     }
 }

@@ -338,6 +338,7 @@ impl From<GetLimitsResponse> for ServiceReply {
             request_timeout: message.request_timeout.unwrap_or_default(),
             max_age: message.cache_max_age_seconds,
             no_store: message.cache_no_store,
+            unreadable: Vec::new(),
         }
     }
 }

@@ -120,11 +120,40 @@ fn from_expires(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
     }
 }
 
-/// A date as HTTP writes it, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// A date in any of the three forms of HTTP (RFC 9110, section 5.6.7):
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
+///
+/// The name of the day says nothing that the date does not. Like other HTTP clients, this ignores
+/// it, also where it is the wrong one.
 fn parse_date(text: &str) -> Option<SystemTime> {
-    let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
+    let words: Vec<&str> = match text.split_once(',') {
+        Some((_, date)) => date.split_whitespace().collect(),
+        None => text.split_whitespace().collect(),
+    };
+    let date = match words[..] {
+        // The name of the day without a comma, and the month before the day.
+        [name, month, day, time, year] if name.starts_with(char::is_alphabetic) => {
+            format!("{day} {month} {year} {time} GMT")
+        }
+        [date, time, zone] => {
+            let mut parts = date.splitn(3, '-');
+            let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
+            format!("{day} {month} {} {time} {zone}", full_year(year))
+        }
+        _ => words.join(" "),
+    };
+    let zoned = jiff::fmt::rfc2822::parse(&date).ok()?;
     let seconds = u64::try_from(zoned.timestamp().as_second()).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// A year of two digits in full: 70 to 99 are of the last century, as in cookies.
+fn full_year(year: &str) -> String {
+    match year.len() {
+        2 if year >= "70" => format!("19{year}"),
+        2 => format!("20{year}"),
+        _ => year.to_owned(),
+    }
 }
 
 /// Capped at a day before the conversion, which could overflow.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota};
+use sluicegate_core::{FailureStatus, Nanos, Quota};
 
 use super::backend::Backend;
 
@@ -28,9 +28,9 @@ pub struct ExternalLimits {
     /// The counter that is charged instead of the caller's own, so that callers can share one.
     pub tenant: Option<String>,
     /// How the caller's requests are treated while the store is away.
-    pub on_failure: Option<FailurePolicy>,
-    /// The status of a refusal while the store is away. It also applies when `on_failure` is `None`
-    /// and the configured policy refuses.
+    pub on_failure: Option<TenantPolicy>,
+    /// The status of a refusal while the store is away, whichever policy refuses; `None` is the
+    /// configured one.
     pub failure_status: Option<FailureStatus>,
     /// The server that gets the caller's requests instead of the configured ones.
     pub backend: Option<Backend>,
@@ -38,6 +38,18 @@ pub struct ExternalLimits {
     pub request_timeout: Option<Nanos>,
     /// True for an expired reply that is used because no newer one could be had.
     pub is_stale: bool,
+}
+
+/// A failure policy as the service names it: the status of a refusal comes beside it, or from the
+/// configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TenantPolicy {
+    /// Requests pass unchecked.
+    Open,
+    /// Requests are rejected.
+    Closed,
+    /// Each replica enforces the quota on its own.
+    Local,
 }
 
 impl ExternalLimits {

@@ -15,12 +15,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::ExternalState;
-use super::circuit_breaker::CallResult;
+use super::circuit_breaker::{BreakerCaller, CallResult};
 use super::counts::ExternalCounters;
 use super::error::CallError;
 use super::lifetime::CacheLifetime;
 use super::limits::{ExternalLimits, ResolvedLimits};
 use super::local_cache::{CacheTtl, Renewal};
+use super::optional_field::IgnoredField;
 use super::redis_cache::{self, RedisKeys};
 use super::reply::{CheckedReply, ServiceReply};
 use super::request::LimitsRequest;
@@ -96,16 +97,13 @@ impl ExternalState {
             ExternalCounters::add(&self.counters.redis_hits);
             return Some((limits, LimitsSource::Redis { ttl }));
         }
+        let caller = breaker_caller(task, pending);
         // Asked before waiting for a slot: with an open breaker the wait would be for nothing.
-        if self
-            .breakers
-            .open_until(task.hash, Instant::now())
-            .is_some()
-        {
+        if self.breakers.open_until(caller, Instant::now()).is_some() {
             return None;
         }
         let (slot, has_waited) = self.call_slot(task.deadline).await?;
-        let permit = self.breakers.admit(task.hash, Instant::now()).ok()?;
+        let permit = self.breakers.admit(caller, Instant::now()).ok()?;
         let called = self.call(task, slot).await;
         let result = match &called {
             Ok(_) => CallResult::Success,
@@ -231,23 +229,14 @@ impl ExternalState {
         Ok((Arc::new(checked.limits), reply, lifetime))
     }
 
-    /// Counts the parts of a reply that are ignored, and logs each kind at most once a minute.
+    /// Counts the fields of a reply that are ignored, and logs each of them at most once a minute.
     fn count_ignored(&self, task: &LookupTask, checked: &CheckedReply) {
-        if checked.has_invalid_tenant {
-            ExternalCounters::add(&self.counters.invalid_tenants);
-            if self.warnings.tenants.is_due(Instant::now()) {
+        for IgnoredField { field, why } in &checked.ignored {
+            ExternalCounters::add(&self.counters.ignored[*field as usize]);
+            if self.warnings.fields[*field as usize].is_due(Instant::now()) {
                 tracing::warn!(
-                    limit = %task.request.limit,
-                    "the limits service sent an invalid tenant_key, it is ignored"
-                );
-            }
-        }
-        if let Some(refusal) = checked.backend_refusal {
-            ExternalCounters::add(&self.counters.refused_backends);
-            if self.warnings.backends.is_due(Instant::now()) {
-                tracing::warn!(
-                    limit = %task.request.limit, why = %refusal,
-                    "the limits service sent a backend_url that is not allowed, it is ignored"
+                    limit = %task.request.limit, field = field.name(), why,
+                    "the limits service sent an invalid field, the field is ignored"
                 );
             }
         }
@@ -293,7 +282,8 @@ impl ExternalState {
         let Some(local_cache) = self.local_cache.as_ref().filter(|_| task.renewal.is_none()) else {
             return;
         };
-        if let Some(until) = self.breakers.open_until(task.hash, now) {
+        let caller = breaker_caller(task, pending);
+        if let Some(until) = self.breakers.open_until(caller, now) {
             local_cache.insert_placeholder(
                 pending.caller(task.hash),
                 &pending.best_so_far(),
@@ -329,5 +319,14 @@ impl ExternalState {
         let (fresh, stale) = tokio::join!(fresh, cache.put(&keys.stale, value.clone(), stale_ttl));
         let lost = u64::from(fresh.is_err()) + u64::from(stale.is_err());
         self.counters.redis_errors.fetch_add(lost, Relaxed);
+    }
+}
+
+/// The caller as the breakers see it. A cache has an answer for it when a renewal was asked for, or
+/// when an expired reply was found on the way.
+fn breaker_caller(task: &LookupTask, pending: &PendingLookup) -> BreakerCaller {
+    BreakerCaller {
+        hash: task.hash,
+        has_answer: task.renewal.is_some() || pending.best_so_far() != ResolvedLimits::Configured,
     }
 }

@@ -16,6 +16,8 @@
 pub mod backend;
 mod circuit_breaker;
 mod connector;
+#[cfg(test)]
+mod contract_tests;
 mod counts;
 mod error;
 #[cfg(test)]
@@ -26,6 +28,7 @@ mod lifetime;
 mod limits;
 mod local_cache;
 mod lookup;
+mod optional_field;
 mod redis_cache;
 mod reply;
 mod request;
@@ -46,7 +49,7 @@ use ::http::HeaderMap;
 use foldhash::quality::RandomState;
 use sluicegate::RedisStore;
 use sluicegate_config::{ExternalSettings, HeaderFilter};
-use sluicegate_core::Nanos;
+use sluicegate_core::{FailurePolicy, FailureStatus, Nanos};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
@@ -64,7 +67,8 @@ use self::warnings::Warnings;
 
 pub use self::backend::{Backend, BackendHttp, BackendPolicy, BackendRefusal};
 pub use self::counts::ExternalCounts;
-pub use self::limits::{ExternalLimits, ResolvedLimits};
+pub use self::limits::{ExternalLimits, ResolvedLimits, TenantPolicy};
+pub use self::optional_field::OptionalField;
 pub(crate) use self::services::Externals;
 
 /// The largest reply of the service in bytes; a longer one is an error.
@@ -96,6 +100,9 @@ pub struct LimitsLookup<'a> {
 #[derive(Clone)]
 pub struct External {
     shared: Arc<ExternalState>,
+    /// The status of refusals where neither a reply nor its limit has one. Not shared: it belongs to
+    /// the configuration in force, the rest may be older.
+    failure_status: FailureStatus,
 }
 
 /// The state behind all clones, also held by each lookup that runs in the background.
@@ -165,7 +172,25 @@ impl External {
         };
         Self {
             shared: Arc::new(shared),
+            failure_status: FailureStatus::default(),
         }
+    }
+
+    /// The same client for a store whose failure policy is this one.
+    pub(crate) fn for_store(self, on_failure: FailurePolicy) -> Self {
+        let failure_status = match on_failure {
+            FailurePolicy::Closed(status) => status,
+            FailurePolicy::Open | FailurePolicy::Local => FailureStatus::default(),
+        };
+        Self {
+            failure_status,
+            ..self
+        }
+    }
+
+    /// The status of refusals where neither a reply nor its limit has one.
+    pub(crate) fn failure_status(&self) -> FailureStatus {
+        self.failure_status
     }
 
     /// The limits of a caller. Never fails, and never takes longer than the timeout.
@@ -199,6 +224,22 @@ impl External {
     /// The backends that replies may name; whoever connects to one asks this policy again.
     pub fn backends(&self) -> &BackendPolicy {
         &self.shared.policy
+    }
+
+    /// Counts a backend whose every address was refused right before it was dialled, and logs that
+    /// at most once a minute; the request goes where all others go.
+    pub fn ignore_backend(&self, host: &str) {
+        let field = OptionalField::BackendUrl;
+        let ExternalState {
+            counters, warnings, ..
+        } = &*self.shared;
+        ExternalCounters::add(&counters.ignored[field as usize]);
+        if warnings.fields[field as usize].is_due(Instant::now()) {
+            tracing::warn!(
+                field = field.name(), host, why = %BackendRefusal::Private,
+                "the limits service named a backend that may not be dialled, it is ignored"
+            );
+        }
     }
 
     /// The counts since the start, for the metrics.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota, parse_duration};
 
-use super::backend::{BackendHttp, BackendPolicy, BackendRefusal};
-use super::limits::ExternalLimits;
+use super::backend::{BackendHttp, BackendPolicy};
+use super::limits::{ExternalLimits, TenantPolicy};
+use super::optional_field::{IgnoredField, OptionalField};
 
 /// The fields of a reply as the service sends them; a field that is absent has its default.
 ///
@@ -43,16 +44,17 @@ pub(super) struct ServiceReply {
     /// True when the reply must not be stored at all.
     #[serde(skip)]
     pub(super) no_store: bool,
+    /// Optional fields that could not be read; they have their default.
+    #[serde(skip)]
+    pub(super) unreadable: Vec<IgnoredField>,
 }
 
 /// The limits in a reply, and the parts of it that are ignored because they are invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CheckedReply {
     pub(super) limits: ExternalLimits,
-    /// True when `tenant_key` cannot name a counter; the caller keeps its own.
-    pub(super) has_invalid_tenant: bool,
-    /// Why `backend_url` is not used, if it was refused.
-    pub(super) backend_refusal: Option<BackendRefusal>,
+    /// Each field once.
+    pub(super) ignored: Vec<IgnoredField>,
 }
 
 /// How the format writes a zero, which decides whether a reply without `average` is valid.
@@ -80,38 +82,65 @@ impl ServiceReply {
         if zeroes == ZeroFields::Written && !fields.has("average") {
             return Err("average is missing");
         }
-        Ok(Self {
-            average: fields
-                .whole("average", "average is not a whole number")?
-                .unwrap_or_default(),
-            burst: fields
-                .whole("burst", "burst is not a whole number")?
-                .unwrap_or_default(),
-            period: fields.text("period", "period is not a string")?,
-            tenant_key: fields.text("tenant_key", "tenant_key is not a string")?,
-            failure_policy: fields
-                .word("failure_policy", failure_policy_number)?
-                .ok_or("failure_policy is unknown")?,
-            failure_code: fields.small("failure_code", "failure_code is not a number")?,
-            backend_url: fields.text("backend_url", "backend_url is not a string")?,
-            backend_protocol: fields
-                .word("backend_protocol", protocol_number)?
-                .ok_or("backend_protocol is unknown")?,
-            request_timeout: fields.text("request_timeout", "request_timeout is not a string")?,
-            max_age: fields.whole(
-                "cache_max_age_seconds",
-                "cache_max_age_seconds is not a whole number",
-            )?,
-            no_store: fields
-                .switch("cache_no_store", "cache_no_store is neither true nor false")?,
-        })
+        let whole = |name: &str, wrong: &'static str| {
+            let number = fields.whole(name).ok_or(wrong)?;
+            Ok::<i64, &'static str>(number.unwrap_or_default())
+        };
+        let mut reply = Self {
+            average: whole("average", "average is not a whole number")?,
+            burst: whole("burst", "burst is not a whole number")?,
+            period: fields.text("period").ok_or("period is not a string")?,
+            ..Self::default()
+        };
+        reply.read_optional(&fields);
+        Ok(reply)
+    }
+
+    /// Reads the fields that are left out alone when they are wrong.
+    fn read_optional(&mut self, fields: &JsonFields<'_>) {
+        let mut unreadable = Vec::new();
+        let mut note = |field, why| unreadable.push(IgnoredField { field, why });
+        let mut text = |field: OptionalField| {
+            fields.text(field.name()).unwrap_or_else(|| {
+                note(field, "not a string");
+                String::new()
+            })
+        };
+        self.tenant_key = text(OptionalField::TenantKey);
+        self.backend_url = text(OptionalField::BackendUrl);
+        self.request_timeout = text(OptionalField::RequestTimeout);
+        let mut word = |field: OptionalField, number| {
+            fields.word(field.name(), number).unwrap_or_else(|| {
+                note(field, "unknown value");
+                0
+            })
+        };
+        self.failure_policy = word(OptionalField::FailurePolicy, failure_policy_number);
+        self.backend_protocol = word(OptionalField::BackendProtocol, protocol_number);
+        self.failure_code = fields.small("failure_code").unwrap_or_else(|| {
+            note(OptionalField::FailureCode, "not a number");
+            0
+        });
+        self.max_age = fields
+            .whole(OptionalField::CacheMaxAge.name())
+            .unwrap_or_else(|| {
+                note(OptionalField::CacheMaxAge, "not a whole number");
+                None
+            });
+        self.no_store = fields
+            .switch(OptionalField::CacheNoStore.name())
+            .unwrap_or_else(|| {
+                note(OptionalField::CacheNoStore, "neither true nor false");
+                false
+            });
+        self.unreadable = unreadable;
     }
 
     /// The limits that the reply sets, or what is wrong with it.
     ///
-    /// Wrong numbers make the whole reply unusable, because no quota follows from them. A bad
-    /// tenant or backend is only left out: the quota still holds, and the caller is charged and
-    /// served as without the service.
+    /// A wrong `average`, `burst` or `period` makes the whole reply unusable, because no quota
+    /// follows from it. Any other field that is wrong is left out alone: the quota still holds, and
+    /// in that one point the caller is treated as without the service.
     pub(super) fn check(&self, backends: &BackendPolicy) -> Result<CheckedReply, &'static str> {
         let texts = [
             &self.period,
@@ -122,36 +151,61 @@ impl ServiceReply {
         if texts.iter().any(|text| text.chars().any(char::is_control)) {
             return Err("it contains control characters");
         }
+        let quota = self.quota()?;
+        let mut ignored = self.unreadable.clone();
+        let mut note = |field, why| ignored.push(IgnoredField { field, why });
         if self.max_age.is_some_and(i64::is_negative) {
-            return Err("cache_max_age_seconds is negative");
+            note(OptionalField::CacheMaxAge, "negative");
         }
-        let tenant = Some(&self.tenant_key)
-            .filter(|key| is_tenant_key(key))
-            .cloned();
-        let (backend, backend_refusal) = match self.backend_url.as_str() {
-            "" => (None, None),
+        let tenant = self.tenant().unwrap_or_else(|why| {
+            note(OptionalField::TenantKey, why);
+            None
+        });
+        let failure_status = self.failure_status().unwrap_or_else(|why| {
+            note(OptionalField::FailureCode, why);
+            None
+        });
+        let on_failure = self.on_failure().unwrap_or_else(|why| {
+            note(OptionalField::FailurePolicy, why);
+            None
+        });
+        let http = backend_http(self.backend_protocol).unwrap_or_else(|why| {
+            note(OptionalField::BackendProtocol, why);
+            BackendHttp::Auto
+        });
+        let request_timeout = self.timeout().unwrap_or_else(|why| {
+            note(OptionalField::RequestTimeout, why);
+            None
+        });
+        let backend = match self.backend_url.as_str() {
+            "" => None,
             url => match backends.parse(url) {
-                Ok(backend) => (Some(backend), None),
-                Err(refused) => (None, Some(refused)),
+                Ok(backend) => Some(super::Backend { http, ..backend }),
+                Err(refusal) => {
+                    note(OptionalField::BackendUrl, refusal.as_str());
+                    None
+                }
             },
         };
-        let http = backend_http(self.backend_protocol)?;
-        let failure_status = self.failure_status()?;
         let limits = ExternalLimits {
-            quota: self.quota()?,
-            on_failure: self.on_failure(failure_status)?,
-            failure_status,
-            backend: backend.map(|backend| super::Backend { http, ..backend }),
-            request_timeout: self.timeout()?,
-            is_stale: false,
+            quota,
             tenant,
+            on_failure,
+            failure_status,
+            backend,
+            request_timeout,
+            is_stale: false,
         };
-        let has_invalid_tenant = limits.tenant.is_none() && !self.tenant_key.is_empty();
-        Ok(CheckedReply {
-            limits,
-            has_invalid_tenant,
-            backend_refusal,
-        })
+        Ok(CheckedReply { limits, ignored })
+    }
+
+    /// The counter to charge; `None` is the caller's own.
+    fn tenant(&self) -> Result<Option<String>, &'static str> {
+        match self.tenant_key.as_str() {
+            "" => Ok(None),
+            key if is_tenant_key(key) => Ok(Some(key.to_owned())),
+            _ => Err("not 1 to 256 letters, digits, '.', '_', ':' and '-'"),
+        }
     }
 
     /// The quota; `None` is unlimited. A wrong period is refused even then, to show the mistake
@@ -180,22 +234,17 @@ impl ServiceReply {
         let status = u16::try_from(self.failure_code)
             .ok()
             .and_then(|code| FailureStatus::new(code).ok());
-        status
-            .map(Some)
-            .ok_or("failure_code is not a status from 400 to 599")
+        status.map(Some).ok_or("not a status from 400 to 599")
     }
 
-    /// The failure policy by its number; `closed` refuses with `status`, or with the default one.
-    fn on_failure(
-        &self,
-        status: Option<FailureStatus>,
-    ) -> Result<Option<FailurePolicy>, &'static str> {
+    /// The failure policy by its number.
+    fn on_failure(&self) -> Result<Option<TenantPolicy>, &'static str> {
         match self.failure_policy {
             0 => Ok(None),
-            1 => Ok(Some(FailurePolicy::Open)),
-            2 => Ok(Some(FailurePolicy::Closed(status.unwrap_or_default()))),
-            3 => Ok(Some(FailurePolicy::Local)),
-            _ => Err("failure_policy is unknown"),
+            1 => Ok(Some(TenantPolicy::Open)),
+            2 => Ok(Some(TenantPolicy::Closed)),
+            3 => Ok(Some(TenantPolicy::Local)),
+            _ => Err("unknown value"),
         }
     }
 
@@ -207,7 +256,7 @@ impl ServiceReply {
             "" => Ok(None),
             text => match duration(text) {
                 Some(span) if RANGE.contains(&span) => Ok(Some(span)),
-                _ => Err("request_timeout is not a duration from 1ms to 1h"),
+                _ => Err("not a duration from 1ms to 1h"),
             },
         }
     }
@@ -229,51 +278,46 @@ impl<'a> JsonFields<'a> {
     }
 
     /// A number, or its digits in a string: JSON of protocol buffers writes 64-bit numbers so.
-    fn whole(&self, name: &str, wrong: &'static str) -> Result<Option<i64>, &'static str> {
+    /// `Some(None)` when it is absent, `None` when it is no whole number.
+    fn whole(&self, name: &str) -> Option<Option<i64>> {
         match self.get(name) {
-            None => Ok(None),
-            Some(Value::Number(number)) => number.as_i64().map(Some).ok_or(wrong),
-            Some(Value::String(text)) => text.parse().map(Some).map_err(|_| wrong),
-            Some(_) => Err(wrong),
+            None => Some(None),
+            Some(Value::Number(number)) => number.as_i64().map(Some),
+            Some(Value::String(text)) => text.parse().ok().map(Some),
+            Some(_) => None,
         }
     }
 
-    /// A whole number that fits 32 bits; 0 when it is absent.
-    fn small(&self, name: &str, wrong: &'static str) -> Result<i32, &'static str> {
-        i32::try_from(self.whole(name, wrong)?.unwrap_or_default()).map_err(|_| wrong)
+    /// A whole number that fits 32 bits; 0 when it is absent, `None` when it is none.
+    fn small(&self, name: &str) -> Option<i32> {
+        i32::try_from(self.whole(name)?.unwrap_or_default()).ok()
     }
 
-    /// A string; empty when it is absent.
-    fn text(&self, name: &str, wrong: &'static str) -> Result<String, &'static str> {
+    /// A string; empty when it is absent, `None` when it is none.
+    fn text(&self, name: &str) -> Option<String> {
         match self.get(name) {
-            None => Ok(String::new()),
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(_) => Err(wrong),
+            None => Some(String::new()),
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(_) => None,
         }
     }
 
-    /// A boolean; false when it is absent.
-    fn switch(&self, name: &str, wrong: &'static str) -> Result<bool, &'static str> {
+    /// A boolean; false when it is absent, `None` when it is none.
+    fn switch(&self, name: &str) -> Option<bool> {
         match self.get(name) {
-            None => Ok(false),
-            Some(Value::Bool(on)) => Ok(*on),
-            Some(_) => Err(wrong),
+            None => Some(false),
+            Some(Value::Bool(on)) => Some(*on),
+            Some(_) => None,
         }
     }
 
     /// An enum value, by name or by number. `None` when the name is unknown; unknown numbers are
     /// found by [`ServiceReply::check`], which also sees those of protocol buffers.
-    fn word(
-        &self,
-        name: &str,
-        number: fn(&str) -> Option<i32>,
-    ) -> Result<Option<i32>, &'static str> {
+    fn word(&self, name: &str, number: fn(&str) -> Option<i32>) -> Option<i32> {
         match self.get(name) {
-            None => Ok(Some(0)),
-            Some(Value::String(text)) => Ok(number(text)),
-            Some(_) => self
-                .small(name, "an enum value is neither a string nor a number")
-                .map(Some),
+            None => Some(0),
+            Some(Value::String(text)) => number(text),
+            Some(_) => self.small(name),
         }
     }
 }
@@ -319,7 +363,7 @@ fn backend_http(number: i32) -> Result<BackendHttp, &'static str> {
         0 | 3 => Ok(BackendHttp::Auto),
         1 => Ok(BackendHttp::Http1),
         2 => Ok(BackendHttp::Http2),
-        _ => Err("backend_protocol is unknown"),
+        _ => Err("unknown value"),
     }
 }
 

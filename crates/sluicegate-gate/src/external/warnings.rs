@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::optional_field::OptionalField;
+
 /// One limiter for each kind of warning, so that a frequent one does not hide the others.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
@@ -12,10 +14,8 @@ pub(super) struct Warnings {
     pub(super) calls: OncePerMinute,
     /// Values in Redis that are not ours.
     pub(super) foreign_values: OncePerMinute,
-    /// Invalid tenant keys.
-    pub(super) tenants: OncePerMinute,
-    /// Backends that are not allowed.
-    pub(super) backends: OncePerMinute,
+    /// Fields of replies that are ignored, in the order of [`OptionalField::ALL`].
+    pub(super) fields: [OncePerMinute; OptionalField::ALL.len()],
 }
 
 /// The time of the last line.

@@ -97,7 +97,7 @@ impl Traces {
     }
 
     /// Starts the span of a request if it is sampled. A trace that begins here has the id of the
-    /// request, so that one leads to the other.
+    /// request where that is a number, so that one leads to the other.
     pub fn begin(
         &self,
         id: &RequestId,
@@ -110,7 +110,9 @@ impl Traces {
             .and_then(parse_traceparent);
         let is_asked_for =
             peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
-        let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
+        let number = id.as_number().or_else(|| RequestId::next().as_number());
+        let number = number.unwrap_or_default();
+        let (high, low) = ((number >> 64) as u64, number as u64);
         // Ids count up, so they are mixed before they decide about sampling or become another id.
         let mixed = mix(low ^ high.rotate_left(32));
         if !is_asked_for && !mixed.is_multiple_of(self.one_in) {
@@ -119,10 +121,7 @@ impl Traces {
         let span_id = SpanId::from(mix(mixed).max(1));
         let (trace_id, parent) = match parent {
             Some(parent) => (parent.trace_id, parent.span_id),
-            None => (
-                TraceId::from((u128::from(high) << 64 | u128::from(low)).max(1)),
-                SpanId::INVALID,
-            ),
+            None => (TraceId::from(number.max(1)), SpanId::INVALID),
         };
         let context = SpanContext::new(
             trace_id,
@@ -196,11 +195,6 @@ impl fmt::Debug for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Traces")
     }
-}
-
-/// The number of up to 16 hexadecimal digits.
-fn number(digits: &str) -> u64 {
-    u64::from_str_radix(digits, 16).unwrap_or_default()
 }
 
 /// Spreads a counter over all 64 bits (the finalizer of SplitMix64).

@@ -215,7 +215,11 @@ fn explain_charge(
     let (Some(quota), Some(outcome)) = (inspection.quota, inspection.outcome) else {
         let exempted_by = match inspection.source {
             TermsSource::Override => "an operator's override",
-            _ => "the limits service",
+            TermsSource::External => "the limits service",
+            TermsSource::Config => "the configuration, as the limits service knows no quota,",
+            TermsSource::ConfigUnasked => {
+                "the configuration, if the limits service knows no quota,"
+            }
         };
         explained.standing = LimitStanding::NotLimited;
         (explained.quota, explained.allowed) = (None, Some(true));

@@ -181,6 +181,12 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {
         looked.push(match limit.effect {
+            LimitEffect::Charged(charge) if charge.awaits_quota() => Some(Inspection {
+                quota: None,
+                source: TermsSource::ConfigUnasked,
+                key: charge.key.to_string(),
+                outcome: None,
+            }),
             LimitEffect::Charged(charge) => Some(Inspection {
                 quota: Some(charge.quota),
                 source: match charge.key.limit().quota_from {

@@ -11,20 +11,40 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::upstream::UpstreamServer;
 
+/// The reason why a server was not connected to.
+#[derive(Debug)]
+pub(super) enum DialError {
+    /// None of its addresses may be dialled, and none was.
+    NotAllowed,
+    /// It was dialled, or its name looked up, in vain.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for DialError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Connects to a server, with all of TLS, within `timeout`.
-pub(super) async fn dial(server: &UpstreamServer, timeout: Duration) -> io::Result<Transport> {
-    let connected =
-        async { Transport::to_server(connect(server).await?, server.tls.as_ref()).await };
+pub(super) async fn dial(
+    server: &UpstreamServer,
+    timeout: Duration,
+) -> Result<Transport, DialError> {
+    let connected = async {
+        let stream = connect(server).await?;
+        Ok(Transport::to_server(stream, server.tls.as_ref()).await?)
+    };
     tokio::time::timeout(timeout, connected)
         .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        .unwrap_or_else(|_| Err(DialError::Failed(io::ErrorKind::TimedOut.into())))
 }
 
 /// Connects to the first address that answers, of those that may be dialled.
-async fn connect(server: &UpstreamServer) -> io::Result<TcpStream> {
+async fn connect(server: &UpstreamServer) -> Result<TcpStream, DialError> {
     let target = (server.host.as_str(), server.port);
     let Some(policy) = &server.policy else {
-        return TcpStream::connect(target).await;
+        return Ok(TcpStream::connect(target).await?);
     };
     // The name is resolved once: the addresses that are checked are those that are dialled.
     first_of(lookup_host(target).await?, policy).await
@@ -34,15 +54,12 @@ async fn connect(server: &UpstreamServer) -> io::Result<TcpStream> {
 async fn first_of(
     addresses: impl Iterator<Item = SocketAddr>,
     policy: &BackendPolicy,
-) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        "no address of the backend may be dialled",
-    );
+) -> Result<TcpStream, DialError> {
+    let mut last = DialError::NotAllowed;
     for address in addresses.filter(|address| policy.may_dial(address.ip())) {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+            Err(error) => last = error.into(),
         }
     }
     Err(last)
@@ -88,10 +105,9 @@ mod tests {
             let refused = first_of(rebinding(turn, port).into_iter(), &careful)
                 .await
                 .unwrap_err();
-            assert_eq!(
-                refused.kind(),
-                io::ErrorKind::PermissionDenied,
-                "{:?}",
+            assert!(
+                matches!(refused, DialError::NotAllowed),
+                "{refused:?}: {:?}",
                 rebinding(turn, port)
             );
         }

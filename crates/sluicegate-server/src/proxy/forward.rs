@@ -26,7 +26,7 @@ use sluicegate_net::{
 };
 
 use super::body::BodySource;
-use super::dial;
+use super::dial::{self, DialError};
 use super::forward_failure::ForwardFailure;
 use super::grpc;
 use super::http2_forward;
@@ -113,14 +113,16 @@ pub(super) async fn forward(
                     .await
                     .map(of_server);
             }
-            Err(error) => {
+            // As with a URL that is refused, the request goes where all others go.
+            Err(DialError::NotAllowed) => ignore_backend(forwarding, server),
+            Err(DialError::Failed(error)) => {
                 server.failed();
-                caller
-                    .handler
-                    .gate
-                    .metrics
-                    .upstream_failed(reason_of(&error));
+                let metrics = &caller.handler.gate.metrics;
+                metrics.upstream_failed(reason_of(&error));
                 unreachable = Some(error);
+                if server.is_named_by_service() {
+                    break;
+                }
             }
         }
     }
@@ -137,12 +139,20 @@ fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     }
 }
 
+/// Counts and logs that the server which the limits service names may not be dialled.
+fn ignore_backend(forwarding: &ForwardContext<'_>, server: &UpstreamServer) {
+    if let Some(external) = &forwarding.snapshot.gate.external {
+        external.ignore_backend(&server.host);
+    }
+}
+
 /// The servers that a request may go to.
-enum CandidateServers<'a> {
-    /// The one that the limits service names.
-    Named(Arc<UpstreamServer>),
-    /// Those of its route.
-    Route(&'a ServerGroup),
+struct CandidateServers<'a> {
+    /// The one that the limits service names. The others are for the case that none of its
+    /// addresses may be dialled, and for no other failure of it.
+    named: Option<Arc<UpstreamServer>>,
+    /// Those of its route; `None` when no route covers it.
+    route: Option<&'a ServerGroup>,
 }
 
 impl<'a> CandidateServers<'a> {
@@ -151,35 +161,20 @@ impl<'a> CandidateServers<'a> {
             caller,
             snapshot,
             host,
+            routing,
             ..
         } = *forwarding;
-        match forwarding
-            .routing
-            .and_then(|routing| routing.backend.as_ref())
-        {
-            Some(backend) => {
-                let named = caller.handler.backend_server(&snapshot.gate, backend);
-                named.map(Self::Named).map_err(ForwardFailure::NoBackend)
-            }
-            None => {
-                let group = snapshot
-                    .routes
-                    .group(host, path)
-                    .ok_or(ForwardFailure::NoRoute)?;
-                Ok(Self::Route(group))
-            }
-        }
+        let backend = routing.and_then(|routing| routing.backend.as_ref());
+        let named = backend.map(|backend| caller.handler.backend_server(&snapshot.gate, backend));
+        let named = named.transpose().map_err(ForwardFailure::NoBackend)?;
+        let route = snapshot.routes.group(host, path).map(|group| &**group);
+        Ok(Self { named, route })
     }
 
     /// The servers in the order in which the request should try them.
     fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
-        let (named, group) = match self {
-            Self::Named(server) => (Some(server), None),
-            Self::Route(group) => (None, Some(group)),
-        };
-        named
-            .into_iter()
-            .chain(group.into_iter().flat_map(|group| group.in_turn()))
+        let of_route = self.route.into_iter().flat_map(ServerGroup::in_turn);
+        self.named.iter().chain(of_route)
     }
 }
 

@@ -55,14 +55,12 @@ async fn answer(
 ) -> HttpResponse<ProxyBody> {
     let snapshot = Arc::clone(&caller.handler.snapshot());
     let gate = &caller.handler.gate;
-    let mut guard = RequestGuard::new(caller, RequestId::next());
+    let peer_is_trusted = snapshot.gate.trusts(caller.peer.ip());
+    let request_id = RequestId::of_request(&parts.headers, peer_is_trusted);
+    let mut guard = RequestGuard::new(caller, request_id);
     guard.is_logged = snapshot.gate.log_access;
     if let Some(traces) = &gate.traces {
-        guard.span = traces.begin(
-            &guard.request_id,
-            &parts.headers,
-            snapshot.gate.trusts(caller.peer.ip()),
-        );
+        guard.span = traces.begin(&guard.request_id, &parts.headers, peer_is_trusted);
     }
     if guard.is_logged || guard.span.is_some() {
         guard.access_record = Some(Box::new(AccessRecord::of(&parts)));
@@ -191,7 +189,7 @@ async fn forward_admitted(
         parts.headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (upgrade_of(parts), guard.request_id);
+    let (upgrade, request_id) = (upgrade_of(parts), guard.request_id.clone());
     let hop = rewrite::Hop {
         client_ip: request.client_ip,
         peer: caller.peer.ip(),

@@ -72,6 +72,11 @@ impl UpstreamServer {
         })
     }
 
+    /// Returns true for a server that the limits service names, and no configuration.
+    pub(super) fn is_named_by_service(&self) -> bool {
+        self.policy.is_some()
+    }
+
     /// Failures in a row after which a server is avoided.
     const FAILURES: u32 = 3;
     /// The time for which a server is avoided after the last failure.

@@ -1,8 +1,10 @@
 //! Names in every layout: readable, compact, and those of the two older programs.
 
 use super::*;
-use sluicegate_core::{AdHoc, Limit, Match, Policy, Principal, Quota, Subject};
-use std::collections::HashSet;
+use sluicegate_core::{
+    AdHoc, Limit, Match, OnMissingKey, Policy, Principal, Quota, QuotaSource, Subject,
+};
+use std::collections::{HashMap, HashSet};
 
 fn quota() -> Quota {
     Quota::from(Quota::per_second(1))
@@ -104,9 +106,27 @@ fn older_layouts_are_written_as_their_programs_wrote_them() {
         "eg:key:ann"
     );
     assert_eq!(
+        stored(
+            KeyLayout::EdgeGuard,
+            &route.clone().matching(Match::path("/api/").unwrap()),
+            &v6
+        ),
+        "eg:route:/api/:2001:db8::"
+    );
+    assert_eq!(
         stored(KeyLayout::EdgeQuota, &per_ip, &v4),
         "rl:edgequota:203.0.113.7"
     );
+    assert_eq!(
+        stored(KeyLayout::EdgeQuota, &Limit::new("global", quota()), &v4),
+        "rl:edgequota:global"
+    );
+    let tenant = |tenant: &str| {
+        let key = Key::of_subject(&per_ip, &v4).unwrap();
+        KeyLayout::EdgeQuota.stored("eg", &key.of_tenant(tenant))
+    };
+    assert_eq!(tenant("acme"), "rl:edgequota:t:acme");
+    assert_eq!(tenant("a:b-c._9"), "rl:edgequota:t:a:b-c._9");
     assert_eq!(
         stored(KeyLayout::Readable, &per_ip, &v6),
         "eg:per-ip:[2001:db8::]"
@@ -255,5 +275,119 @@ fn older_layouts_carry_no_tag() {
             layout.stored_with_tag("eg", &key),
             layout.stored("eg", &key)
         );
+    }
+}
+
+/// Limits of every kind that the older layouts write in their own way.
+fn limits_of_every_kind() -> Vec<Limit> {
+    let key = |name: &str, parts: &[&str]| {
+        Limit::new(name, quota()).key(parts.iter().map(|part| part.parse().unwrap()))
+    };
+    let route = |name: &str, path: &str| {
+        Limit::per_client(name, quota())
+            .matching(Match::path(path).unwrap())
+            .replaces("per-ip")
+    };
+    let mut limits = vec![
+        Limit::new("all", quota()),
+        Limit::new("t", quota()),
+        Limit::new("203.0.113.7", quota()),
+        Limit::per_client("per-ip", quota()),
+        Limit::per_client("ip", quota()),
+        route("api", "/api"),
+        route("folder", "/api/"),
+        route("colon", "/api:b"),
+        route("template", "/a/{x}"),
+        key("plan", &["principal"]),
+        key("key", &["descriptor:a"]),
+        key("route", &["descriptor:a", "descriptor:b"]),
+        key("pair", &["descriptor:a", "client_ip"]),
+        key("triple", &["descriptor:a", "descriptor:b", "global"]),
+    ];
+    let shared = limits
+        .iter()
+        .map(|limit| limit.clone().on_missing_key(OnMissingKey::Shared));
+    let external = limits.iter().map(|limit| Limit {
+        quota_from: QuotaSource::External,
+        ..limit.clone()
+    });
+    let more: Vec<Limit> = shared.chain(external).collect();
+    limits.extend(more);
+    limits
+}
+
+/// Every name that a limit writes for some nasty callers, each with what it stands for.
+fn names(layout: KeyLayout, limit: &Limit) -> HashMap<String, String> {
+    const VALUES: [&str; 9] = [
+        "",
+        "t",
+        "all",
+        "b",
+        "2001",
+        "203.0.113.7",
+        "/api",
+        "a:b",
+        "%74",
+    ];
+    let mut names = HashMap::new();
+    let mut add = |key: &Key<'_>| {
+        let (name, text) = (layout.stored("rl", key), key.to_string());
+        let before = names.insert(name.clone(), text.clone());
+        assert!(before.is_none_or(|before| before == text), "{name}");
+    };
+    for first in VALUES {
+        for second in VALUES {
+            let descriptors = [("a", first), ("b", second)];
+            let principal = Principal::new(first);
+            for address in ["203.0.113.7", "2001:db8::1", "b:c::1", "c::1"] {
+                let subject = Subject {
+                    descriptors: &descriptors,
+                    principal: Some(&principal),
+                    ..caller(address)
+                };
+                let key = Key::of_subject(limit, &subject).unwrap();
+                add(&key);
+                if limit.quota_from == QuotaSource::External {
+                    for tenant in ["acme", "a:b", "t", "b"] {
+                        add(&key.of_tenant(tenant));
+                    }
+                }
+            }
+        }
+    }
+    let nobody = Policy::new([limit.clone()]);
+    if let Ok(policy) = nobody
+        && let Ok(charges) = policy.charges_for(&Subject::ANONYMOUS, 1)
+    {
+        charges.iter().for_each(|charge| add(&charge.key));
+    }
+    names
+}
+
+/// The rules that refuse a configuration and the names that are written belong together.
+#[test]
+fn limits_that_may_not_share_a_counter_never_write_the_same_name() {
+    let limits = limits_of_every_kind();
+    for layout in [
+        KeyLayout::Readable,
+        KeyLayout::Compact,
+        KeyLayout::EdgeQuota,
+        KeyLayout::EdgeGuard,
+    ] {
+        let named: Vec<_> = limits.iter().map(|limit| names(layout, limit)).collect();
+        let mut told_apart = 0;
+        for (index, one) in limits.iter().enumerate() {
+            for (other_index, other) in limits.iter().enumerate().skip(index + 1) {
+                if one.name == other.name || layout.may_share(one, other) {
+                    continue;
+                }
+                told_apart += 1;
+                let met = named[index]
+                    .keys()
+                    .find(|name| named[other_index].contains_key(*name));
+                assert_eq!(met, None, "{layout:?}: {} and {}", one.name, other.name);
+            }
+        }
+        assert!(told_apart > 100, "{layout:?}: {told_apart} pairs");
     }
 }

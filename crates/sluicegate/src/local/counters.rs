@@ -12,7 +12,7 @@ use std::cell::Cell;
 use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
-use super::LocalOptions;
+use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
 use super::slot_word::SlotWord;
 use super::table::{CounterTable, TableSlot, stored_hash};
@@ -58,14 +58,9 @@ impl Stripe {
 }
 
 impl HashedCounters {
-    pub(super) fn new(options: LocalOptions, seed: u64) -> Self {
-        /// More would make a sweep of all of them long, and new keys are rare enough for these.
-        const STRIPES_MAX: usize = 256;
-        // With the table three quarters full, one key in 72 finds its window full: measured, with
-        // little variance. So one key in 64 has room here.
-        const OVERFLOW_MIN: usize = if cfg!(sluicegate_loom) { 1 } else { 64 };
-        let overflow = SharedCapacity::new(options.max_keys / 64 + OVERFLOW_MIN);
-        let apart = SharedCapacity::new(options.max_keys);
+    pub(super) fn new(capacity: CounterCapacity, sweep_interval: Nanos, seed: u64) -> Self {
+        let overflow = SharedCapacity::new(capacity.overflow_keys);
+        let apart = SharedCapacity::new(capacity.apart_keys);
         let stripe = |number: usize| {
             let seed = seed ^ number as u64;
             Mutex::new(Stripe {
@@ -73,13 +68,10 @@ impl HashedCounters {
                 apart: SideMap::new(&apart, seed),
             })
         };
-        let stripes = (options.max_keys / 64)
-            .next_power_of_two()
-            .clamp(1, STRIPES_MAX);
         Self {
-            table: CounterTable::new(options.max_keys),
-            stripes: (0..stripes).map(stripe).collect(),
-            sweep_interval: options.sweep_interval,
+            table: CounterTable::new(capacity.table_keys),
+            stripes: (0..capacity.stripes).map(stripe).collect(),
+            sweep_interval,
         }
     }
 

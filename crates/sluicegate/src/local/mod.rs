@@ -6,6 +6,7 @@
 //! 64 bits of one of them, and `side_map.rs` keeps the few that do not fit. `keyed.rs` is the same
 //! store without policies. `loom_tests.rs` checks the races in every order of events.
 
+mod capacity;
 mod counters;
 mod keyed;
 #[cfg(all(test, sluicegate_loom))]
@@ -27,6 +28,7 @@ use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
+use capacity::CounterCapacity;
 use counters::HashedCounters;
 
 /// The size of a [`LocalStore`].
@@ -81,8 +83,20 @@ pub struct LocalStore {
 impl LocalStore {
     /// An empty store; its memory is set aside now.
     pub fn new(options: LocalOptions) -> Self {
+        let capacity = CounterCapacity::keeping(options.max_keys);
+        Self::with_capacity(capacity, options.sweep_interval)
+    }
+
+    /// An empty store that never holds more than `keys_max` counters. It keeps fewer for certain:
+    /// about half of them in slots, a quarter beside the table.
+    pub(crate) fn holding_at_most(keys_max: usize) -> Self {
+        let sweep_interval = LocalOptions::default().sweep_interval;
+        Self::with_capacity(CounterCapacity::at_most(keys_max), sweep_interval)
+    }
+
+    fn with_capacity(capacity: CounterCapacity, sweep_interval: Nanos) -> Self {
         let seed = RandomState::default();
-        let counters = HashedCounters::new(options, seed.hash_one("side maps"));
+        let counters = HashedCounters::new(capacity, sweep_interval, seed.hash_one("side maps"));
         Self { seed, counters }
     }
 

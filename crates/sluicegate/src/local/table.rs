@@ -63,6 +63,17 @@ impl CounterTable {
         Self { lines, homes }
     }
 
+    /// The `max_keys` of the largest table with no more than so many slots.
+    pub(super) fn keys_in(slots: usize) -> usize {
+        (slots / SLOTS).saturating_sub(WINDOW - 1) * 3
+    }
+
+    /// The number of slots.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.lines.len() * SLOTS
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.lines)
     }

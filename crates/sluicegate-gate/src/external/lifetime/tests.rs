@@ -125,6 +125,34 @@ fn expires_counts_from_the_date_of_the_reply() {
 }
 
 #[test]
+fn expires_is_read_as_http_clients_read_it() {
+    let empty = &reply(None, false);
+    for in_a_minute in [
+        "Sun, 06 Nov 1994 08:50:37 GMT",
+        "Tue, 06 Nov 1994 08:50:37 GMT",
+        "Someday, 06 Nov 1994 08:50:37 GMT",
+        "06 Nov 1994 08:50:37 GMT",
+        "Sunday, 06-Nov-94 08:50:37 GMT",
+        "Tuesday, 06-Nov-94 08:50:37 GMT",
+        "Sun Nov  6 08:50:37 1994",
+        "Tue Nov 06 08:50:37 1994",
+    ] {
+        check(&[(&[("expires", in_a_minute)], empty, seconds(60))]);
+    }
+    for nonsense in [
+        "Sun, 32 Nov 1994 08:50:37 GMT",
+        "Sun, 06 Foo 1994 08:50:37 GMT",
+        "Sun, 06 Nov 1994 25:50:37 GMT",
+        "Sunday, 06-Nov GMT",
+        "Sunday, - - GMT",
+        ",",
+        "a b c d e",
+    ] {
+        check(&[(&[("expires", nonsense)], empty, NO_CACHE)]);
+    }
+}
+
+#[test]
 fn without_headers_the_body_counts_and_then_the_default() {
     check(&[
         (&[], &reply(None, false), seconds(60)),

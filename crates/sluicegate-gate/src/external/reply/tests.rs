@@ -31,10 +31,8 @@ fn a_whole_answer_is_understood() {
         Some(Quota::new(1_000, Nanos::MINUTE, 200).unwrap())
     );
     assert_eq!(limits.tenant.as_deref(), Some("acme-corp"));
-    assert_eq!(
-        limits.on_failure,
-        Some(FailurePolicy::Closed(FailureStatus::new(429).unwrap()))
-    );
+    assert_eq!(limits.on_failure, Some(TenantPolicy::Closed));
+    assert_eq!(limits.failure_status, FailureStatus::new(429).ok());
     let backend = limits.backend.unwrap();
     assert_eq!(
         (backend.tls, backend.host.as_str(), backend.port),
@@ -86,14 +84,11 @@ fn numbers_may_be_text_and_choices_numbers_and_names_in_two_spellings() {
         ("null", None),
         ("0", None),
         ("\"FAILURE_POLICY_UNSPECIFIED\"", None),
-        ("1", Some(FailurePolicy::Open)),
-        ("\"passthrough\"", Some(FailurePolicy::Open)),
-        ("\"FAILURE_POLICY_PASSTHROUGH\"", Some(FailurePolicy::Open)),
-        ("2", Some(FailurePolicy::default())),
-        (
-            "\"FAILURE_POLICY_FAIL_CLOSED\"",
-            Some(FailurePolicy::default()),
-        ),
+        ("1", Some(TenantPolicy::Open)),
+        ("\"passthrough\"", Some(TenantPolicy::Open)),
+        ("\"FAILURE_POLICY_PASSTHROUGH\"", Some(TenantPolicy::Open)),
+        ("2", Some(TenantPolicy::Closed)),
+        ("\"FAILURE_POLICY_FAIL_CLOSED\"", Some(TenantPolicy::Closed)),
     ] {
         assert_eq!(
             limits(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure,
@@ -197,61 +192,74 @@ fn wrong_durations_in_a_reply_are_refused_by_name() {
             r#"{"average": 1, "period": "0s"}"#,
             "the quota is out of range",
         ),
-        (
-            r#"{"average": 1, "request_timeout": "2h"}"#,
-            "request_timeout is not a duration from 1ms to 1h",
-        ),
     ]);
 }
 
 #[test]
-fn wrong_choices_and_types_in_a_reply_are_refused_by_name() {
-    assert_refused(&[
+fn a_wrong_optional_field_is_ignored_alone_and_told() {
+    let good = limits(r#"{"average": 7}"#);
+    for (field, value, why) in [
+        ("failure_policy", r#""sideways""#, "unknown value"),
+        ("failure_policy", "4", "unknown value"),
+        ("failure_policy", "true", "unknown value"),
+        ("failure_code", "200", "not a status from 400 to 599"),
+        ("failure_code", "-1", "not a status from 400 to 599"),
+        ("failure_code", "99999999999", "not a number"),
+        ("failure_code", r#""no""#, "not a number"),
+        ("backend_protocol", r#""h9""#, "unknown value"),
+        ("backend_protocol", "9", "unknown value"),
+        ("backend_url", "1", "not a string"),
         (
-            r#"{"average": 1, "failure_policy": "sideways"}"#,
-            "failure_policy is unknown",
+            "backend_url",
+            r#""ftp://a.example""#,
+            "scheme is not allowed",
+        ),
+        ("tenant_key", r#"["a"]"#, "not a string"),
+        (
+            "tenant_key",
+            r#""a b""#,
+            "not 1 to 256 letters, digits, '.', '_', ':' and '-'",
         ),
         (
-            r#"{"average": 1, "failure_policy": 4}"#,
-            "failure_policy is unknown",
+            "request_timeout",
+            r#""2h""#,
+            "not a duration from 1ms to 1h",
         ),
-        (
-            r#"{"average": 1, "failure_policy": true}"#,
-            "an enum value is neither a string nor a number",
-        ),
-        (
-            r#"{"average": 1, "failure_code": 200}"#,
-            "failure_code is not a status from 400 to 599",
-        ),
-        (
-            r#"{"average": 1, "failure_code": -1}"#,
-            "failure_code is not a status from 400 to 599",
-        ),
-        (
-            r#"{"average": 1, "failure_code": 99999999999}"#,
-            "failure_code is not a number",
-        ),
-        (
-            r#"{"average": 1, "backend_protocol": "h9"}"#,
-            "backend_protocol is unknown",
-        ),
-        (
-            r#"{"average": 1, "backend_url": 1}"#,
-            "backend_url is not a string",
-        ),
-        (
-            r#"{"average": 1, "tenant_key": ["a"]}"#,
-            "tenant_key is not a string",
-        ),
-        (
-            r#"{"average": 1, "cache_no_store": "yes"}"#,
-            "cache_no_store is neither true nor false",
-        ),
-        (
-            r#"{"average": 1, "cache_max_age_seconds": -1}"#,
-            "cache_max_age_seconds is negative",
-        ),
-    ]);
+        ("request_timeout", "30", "not a string"),
+        ("cache_no_store", r#""yes""#, "neither true nor false"),
+        ("cache_max_age_seconds", "-1", "negative"),
+        ("cache_max_age_seconds", r#""soon""#, "not a whole number"),
+    ] {
+        let text = format!(r#"{{"average": 7, "{field}": {value}}}"#);
+        let found = check(&text).unwrap();
+        assert_eq!(found.limits, good, "{text}");
+        let ignored: Vec<_> = found
+            .ignored
+            .iter()
+            .map(|ignored| (ignored.field.name(), ignored.why))
+            .collect();
+        assert_eq!(ignored, [(field, why)], "{text}");
+    }
+    assert_eq!(check(r#"{"average": 7}"#).unwrap().ignored, []);
+}
+
+/// Beside a wrong field, the others of the same reply count.
+#[test]
+fn a_wrong_field_takes_no_other_with_it() {
+    let found = check(
+        r#"{"average": 7, "failure_policy": "failClosed", "failure_code": 99, "tenant_key": "acme",
+            "backend_url": "https://a.example", "backend_protocol": "h9"}"#,
+    )
+    .unwrap();
+    assert_eq!(found.limits.on_failure, Some(TenantPolicy::Closed));
+    assert_eq!(found.limits.failure_status, None);
+    assert_eq!(found.limits.tenant.as_deref(), Some("acme"));
+    let backend = found.limits.backend.unwrap();
+    assert_eq!(
+        (backend.host.as_str(), backend.http),
+        ("a.example", BackendHttp::Auto)
+    );
+    assert_eq!(found.ignored.len(), 2);
 }
 
 #[test]
@@ -315,33 +323,35 @@ fn a_tenant_key_that_is_none_is_ignored_and_told() {
     for key in ["a", "A.b_c:d-9", "stale:x", "t:a", longest.as_str()] {
         let found = check(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
         assert_eq!(
-            (found.limits.tenant.as_deref(), found.has_invalid_tenant),
-            (Some(key), false)
+            (found.limits.tenant.as_deref(), found.ignored.len()),
+            (Some(key), 0)
         );
     }
     let too_long = "a".repeat(257);
     for key in ["a b", "a/b", "{a}", "ä", "*", too_long.as_str()] {
         let found = check(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
         assert_eq!(
-            (found.limits.tenant, found.has_invalid_tenant),
-            (None, true),
+            (found.limits.tenant, found.ignored.len()),
+            (None, 1),
             "{key}"
         );
     }
-    assert!(
-        !check(r#"{"average": 1, "tenant_key": ""}"#)
+    assert_eq!(
+        check(r#"{"average": 1, "tenant_key": ""}"#)
             .unwrap()
-            .has_invalid_tenant
+            .ignored,
+        []
     );
 }
 
 #[test]
 fn a_backend_that_is_refused_is_ignored_and_told() {
     let found = check(r#"{"average": 1, "backend_url": "http://169.254.169.254"}"#).unwrap();
-    assert_eq!(
-        (found.limits.backend, found.backend_refusal),
-        (None, Some(BackendRefusal::Private))
-    );
+    let refused = IgnoredField {
+        field: OptionalField::BackendUrl,
+        why: "address is not public",
+    };
+    assert_eq!((found.limits.backend, found.ignored), (None, vec![refused]));
 }
 
 proptest::proptest! {

@@ -134,6 +134,8 @@ async fn what_is_ignored_in_an_answer_is_counted() {
         let (mut limits, lifetime) = reply(7);
         limits.tenant_key = "no key".to_owned();
         limits.backend_url = "http://127.0.0.1".to_owned();
+        limits.failure_policy = 9;
+        limits.failure_code = 99;
         at_once(Ok((limits, lifetime)))
     });
     let external = external(&service, None);
@@ -143,11 +145,60 @@ async fn what_is_ignored_in_an_answer_is_counted() {
     assert_eq!((&limits.tenant, &limits.backend), (&None, &None));
     let counts = external.counts();
     assert_eq!(
-        (
-            counts.invalid_tenants,
-            counts.refused_backends,
-            counts.errors
-        ),
-        (1, 1, 0)
+        OptionalField::ALL.map(|field| counts.ignored(field)),
+        [1, 1, 1, 1, 0, 0, 0, 0]
     );
+    assert_eq!(counts.errors, 0);
+}
+
+/// Five ids that the service fails on take no answer from anybody else, however often they come.
+#[tokio::test(start_paused = true)]
+async fn bogus_tenants_do_not_put_healthy_ones_on_the_configured_quota() {
+    let service = FakeService::new(|_, request| match request.key.starts_with("bogus") {
+        true => at_once(Err(CallError::Status(500))),
+        false => at_once(Ok(reply(7))),
+    });
+    let external = external(&service, Some(&FakeRedis::default()));
+    assert_eq!(
+        limits(&external.resolve(lookup_of("old")).await),
+        Some((7, false))
+    );
+    for round in 0..600 {
+        for bogus in 0..5 {
+            let key = format!("bogus-{bogus}");
+            external.resolve(lookup_of(&key)).await;
+        }
+        pass(1).await;
+        let (old, new) = ("old".to_owned(), format!("new-{round}"));
+        for healthy in [&old, &new] {
+            assert_eq!(
+                limits(&external.resolve(lookup_of(healthy)).await),
+                Some((7, false)),
+                "{healthy} after {round} s"
+            );
+        }
+    }
+}
+
+/// Whoever invents an id for each request cuts off nobody whom the service has answered.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_invented_tenants_leaves_known_ones_their_plan() {
+    let service = FakeService::new(|_, request| match request.key.starts_with("bogus") {
+        true => at_once(Err(CallError::TimedOut)),
+        false => at_once(Ok(reply(7))),
+    });
+    let external = external(&service, Some(&FakeRedis::default()));
+    external.resolve(lookup_of("old")).await;
+    for number in 0..3_000 {
+        let key = format!("bogus-{number}");
+        external.resolve(lookup_of(&key)).await;
+        if number % 10 == 0 {
+            pass(2).await;
+            assert_eq!(
+                limits(&external.resolve(lookup_of("old")).await),
+                Some((7, false)),
+                "after {number} invented ids"
+            );
+        }
+    }
 }

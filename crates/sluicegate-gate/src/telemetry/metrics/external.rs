@@ -7,7 +7,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::collectors::gauge;
-use crate::external::ExternalCounts;
+use crate::external::{ExternalCounts, OptionalField};
 
 /// Encodes all counts: first the calls, then where limits came from, then what was ignored.
 pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -34,15 +34,15 @@ pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_
         ],
     };
     answers.encode(encoder)?;
+    let mut fields = OptionalField::ALL
+        .map(|field| (field.name(), counts.ignored(field)))
+        .to_vec();
+    fields.push(("cached_value", counts.poisoned));
     let ignored = LabelledCounts {
         name: "sluicegate_external_ignored",
         help: "Parts of replies of the limits service that were ignored.",
         label: "part",
-        counts: &[
-            ("tenant_key", counts.invalid_tenants),
-            ("backend_url", counts.refused_backends),
-            ("cached_value", counts.poisoned),
-        ],
+        counts: &fields,
     };
     ignored.encode(encoder)
 }
@@ -112,14 +112,14 @@ mod tests {
     fn every_count_has_its_line_and_none_is_there_without_a_service() {
         let metrics = Metrics::new();
         assert!(!metrics.encode().contains("sluicegate_external"));
-        let counts = ExternalCounts {
+        let mut counts = ExternalCounts {
             calls: 1,
             errors: 2,
             in_flight: 3,
             stale: 4,
-            refused_backends: 5,
             ..Default::default()
         };
+        counts.ignored[OptionalField::BackendUrl as usize] = 5;
         metrics.collect_from(move || CollectedCounts {
             external: Some(counts),
             ..CollectedCounts::default()

@@ -13,8 +13,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sluicegate_config::{ExternalService, ExternalSettings, GrpcCodec, ServiceAddress};
-use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota};
-use sluicegate_gate::external::{BackendHttp, ResolvedLimits};
+use sluicegate_core::{FailureStatus, Nanos, Quota};
+use sluicegate_gate::external::{BackendHttp, ResolvedLimits, TenantPolicy};
 use sluicegate_testkit::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -244,10 +244,8 @@ async fn a_question_and_its_answer_in_both_codecs() {
             Some(Quota::new(100, Nanos::MINUTE, 20).unwrap())
         );
         assert_eq!(told.tenant.as_deref(), Some("acme"));
-        assert_eq!(
-            told.on_failure,
-            Some(FailurePolicy::Closed(FailureStatus::new(418).unwrap()))
-        );
+        assert_eq!(told.on_failure, Some(TenantPolicy::Closed));
+        assert_eq!(told.failure_status, FailureStatus::new(418).ok());
         assert_eq!(
             told.backend.as_ref().map(|backend| backend.http),
             Some(BackendHttp::Http2)

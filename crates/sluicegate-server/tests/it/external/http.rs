@@ -8,8 +8,8 @@ use http::HeaderMap;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sluicegate_config::{ExternalService, HeaderFilter, ServiceAddress};
-use sluicegate_core::{FailurePolicy, Nanos, Quota};
-use sluicegate_gate::external::ResolvedLimits;
+use sluicegate_core::{Nanos, Quota};
+use sluicegate_gate::external::{ResolvedLimits, TenantPolicy};
 use sluicegate_testkit::TlsFiles;
 use tokio_rustls::TlsAcceptor;
 
@@ -37,7 +37,7 @@ async fn a_question_and_its_answer_over_http() {
     );
     assert_eq!(
         (told.tenant.as_deref(), told.on_failure),
-        (Some("acme"), Some(FailurePolicy::Open))
+        (Some("acme"), Some(TenantPolicy::Open))
     );
     assert_eq!(
         told.backend.as_ref().map(|backend| backend.host.as_str()),

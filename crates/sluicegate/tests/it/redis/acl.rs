@@ -1,6 +1,9 @@
 //! The store works as a Redis user with exactly the permissions that `docs/operations.md` names.
 
-use sluicegate::{Limiter, MonotonicClock, RedisMode, RedisOptions, RedisStore, StoreError};
+use sluicegate::{
+    KeyLayout, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, RedisMode, RedisOptions,
+    RedisStore, ResetError, StoreError, Subject, Verdict,
+};
 use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 
 use super::operations::{credentials, endpoint, limiter, patient, run, run_as};
@@ -9,6 +12,18 @@ const DOCS: &str = include_str!("../../../../../docs/operations.md");
 
 /// The rule of a single server, and of a primary and its replicas, with or without sentinels.
 const SERVER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role";
+/// The rules of a single server for the layouts whose counters do not begin with the prefix. Cached
+/// replies, overrides and bans do, whatever the layout.
+const OTHER_LAYOUTS: [(KeyLayout, &str); 2] = [
+    (
+        KeyLayout::EdgeQuota,
+        "ACL SETUSER sluicegate reset on >change-me ~rl:edgequota:* ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role",
+    ),
+    (
+        KeyLayout::Compact,
+        "ACL SETUSER sluicegate reset on >change-me ~sg* ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role",
+    ),
+];
 /// The rule of every node of a cluster.
 const CLUSTER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping \
                        +asking +cluster|slots";
@@ -18,7 +33,8 @@ const SENTINEL: &str = "ACL SETUSER sluicegate reset on >change-me &+switch-mast
 
 #[test]
 fn the_docs_name_exactly_the_tested_rules() {
-    for rule in [SERVER, CLUSTER, SENTINEL] {
+    let others = OTHER_LAYOUTS.map(|(_, rule)| rule);
+    for rule in [SERVER, CLUSTER, SENTINEL].into_iter().chain(others) {
         assert!(
             DOCS.lines().any(|line| line.trim() == rule),
             "docs/operations.md does not hold this line:\n{rule}"
@@ -26,7 +42,7 @@ fn the_docs_name_exactly_the_tested_rules() {
     }
     assert_eq!(
         DOCS.matches("ACL SETUSER sluicegate reset").count(),
-        3,
+        5,
         "a rule in the docs that nobody tests"
     );
 }
@@ -96,7 +112,7 @@ async fn is_enough_and_no_more(rule: &str, options: &RedisOptions, servers: &[&R
         "tried more than the rule allows"
     );
     let mut short = options.clone();
-    short.deadline = sluicegate::Nanos::from_millis(500);
+    short.deadline = Nanos::from_millis(500);
     for (grant, rule) in weakened(rule) {
         // Needed only while a slot is moving, which has a test of its own.
         if grant == "+asking" {
@@ -127,6 +143,64 @@ async fn one_server_needs_the_named_commands_and_no_others() {
         .filter(|key| !key.starts_with(b"sluicegate:"))
         .count();
     assert_eq!(foreign, 0);
+}
+
+/// A counter and a value beside the counters, as a program with overrides and cached replies has
+/// them.
+async fn counter_and_value(options: &RedisOptions) -> Result<(), StoreError> {
+    let limit = Limit::per_client("per-ip", Quota::per_hour(60).burst(2));
+    let limiter = Limiter::new(
+        Policy::new([limit]).unwrap(),
+        RedisStore::new(options.clone()).unwrap(),
+        MonotonicClock::new(),
+    );
+    let caller = Subject {
+        client_ip: Some("203.0.113.9".parse().unwrap()),
+        ..Subject::ANONYMOUS
+    };
+    if let Verdict::Unavailable { error, .. } = limiter.check(&caller, 1).await {
+        return Err(error);
+    }
+    if let Err(ResetError::Store(error)) = limiter.reset(&caller).await {
+        return Err(error);
+    }
+    let (store, ttl) = (limiter.store(), Nanos::MINUTE);
+    store
+        .put("sluicegate:~ext:f:per-ip:a", b"reply".to_vec(), ttl)
+        .await?;
+    store.get("sluicegate:~ext:f:per-ip:a").await?;
+    let key = "sluicegate:!overrides";
+    let list = store.get(key).await?;
+    store
+        .swap(key, list.as_deref(), b"[]".to_vec(), ttl)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn layouts_with_names_of_their_own_need_the_prefix_as_well() {
+    for (layout, rule) in OTHER_LAYOUTS {
+        let server = RedisServer::start();
+        let mut options = as_user(RedisOptions::standalone(endpoint(&server)));
+        options.key_layout = layout;
+        apply_rule(&server, rule);
+        server.command::<()>(&["ACL", "LOG", "RESET"]);
+        counter_and_value(&options).await.unwrap();
+        assert!(!was_refused(&server), "{rule}");
+        options.deadline = Nanos::from_millis(500);
+        for (grant, rule) in weakened(rule) {
+            if !grant.starts_with('~') {
+                continue;
+            }
+            apply_rule(&server, &rule);
+            assert!(
+                counter_and_value(&options).await.is_err(),
+                "{grant} is not needed for {layout:?}"
+            );
+            assert!(was_refused(&server), "{grant}");
+            server.command::<()>(&["ACL", "LOG", "RESET"]);
+        }
+    }
 }
 
 #[tokio::test]
@@ -167,7 +241,7 @@ async fn sentinels_need_three_commands_and_two_channels() {
     everything(&options, &[group.primary()]).await.unwrap();
     assert!(!sentinels.iter().any(was_refused));
 
-    options.deadline = sluicegate::Nanos::from_millis(500);
+    options.deadline = Nanos::from_millis(500);
     for (grant, rule) in weakened(SENTINEL) {
         sentinels
             .iter()
