@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use sluicegate_config::{Source, import};
+use sluicegate_config::Source;
+use sluicegate_config::import::{Format, convert};
 
 use crate::{good, schema, try_load};
 
@@ -73,7 +74,8 @@ fn every_block_is_loaded_or_refused_as_marked() {
                     text,
                     ..Source::embedded()
                 };
-                import::envoy_ratelimit(&source).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+                convert(Format::EnvoyRatelimit, &source)
+                    .unwrap_or_else(|mistakes| panic!("{mistakes}"));
             }
             "envoy" => {}
             other => panic!("unknown mark {other:?}"),
@@ -95,7 +97,7 @@ fn the_import_in_the_documentation_is_what_is_imported() {
         text: all[at].1.clone(),
         ..Source::embedded()
     };
-    let imported = import::envoy_ratelimit(&theirs).unwrap();
+    let imported = convert(Format::EnvoyRatelimit, &theirs).unwrap();
     assert_eq!(
         good(&all[at + 1].1).in_words(),
         good(&imported.yaml).in_words(),
