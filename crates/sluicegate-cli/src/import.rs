@@ -18,6 +18,11 @@ pub enum Program {
         after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
     )]
     EnvoyRatelimit(ImportedFile),
+    /// HAProxy: rules by the http_req_rate of a stick table
+    #[command(
+        after_help = "Example:\n  sluicegate import haproxy /etc/haproxy/haproxy.cfg > sluicegate.yaml"
+    )]
+    Haproxy(ImportedFile),
     /// nginx: limit_req_zone and limit_req of nginx.conf and the files it includes
     #[command(
         after_help = "Example:\n  sluicegate import nginx /etc/nginx/nginx.conf > sluicegate.yaml"
@@ -59,6 +64,7 @@ impl Program {
     fn parts(&self) -> (Format, &PathBuf) {
         match self {
             Self::EnvoyRatelimit(imported) => (Format::EnvoyRatelimit, &imported.file),
+            Self::Haproxy(imported) => (Format::Haproxy, &imported.file),
             Self::Nginx(imported) => (Format::Nginx, &imported.file),
         }
     }

@@ -11,6 +11,7 @@ mod draft;
 mod envoy_ratelimit;
 mod foreign_text;
 mod foreign_tree;
+mod haproxy;
 mod nginx;
 mod regex_path;
 mod scope;
@@ -22,6 +23,8 @@ use crate::{Mistakes, Source, load};
 pub enum Format {
     /// A file of one domain of envoyproxy/ratelimit.
     EnvoyRatelimit,
+    /// HAProxy's configuration, with its stick tables.
+    Haproxy,
     /// nginx.conf and the files that it includes.
     Nginx,
 }
@@ -44,6 +47,7 @@ pub fn convert(format: Format, source: &Source) -> Result<Imported, Mistakes> {
     }
     let draft = match format {
         Format::EnvoyRatelimit => envoy_ratelimit::draft(source),
+        Format::Haproxy => haproxy::draft(source),
         Format::Nginx => nginx::draft(source),
     }?;
     let imported = draft.into_imported();

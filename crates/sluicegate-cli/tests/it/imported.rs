@@ -1,6 +1,7 @@
 //! Programs with their own limits, and Sluicegate with what `sluicegate import` makes of the same
 //! file: both get the same requests, and both let the same ones pass.
 
+mod haproxy;
 mod nginx;
 
 use std::fs;
@@ -71,16 +72,23 @@ impl Pair {
         }
     }
 
+    /// The status of one request.
+    fn send(&self, asked: &Asked<'_>, to: SocketAddr) -> u16 {
+        HttpRequest::new(asked.method, asked.path)
+            .from(asked.from)
+            .headers(asked.headers)
+            .send(to)
+            .status()
+    }
+
     /// Sends a request this many times to both; returns the statuses, which must be the same.
     fn statuses(&self, asked: &Asked<'_>, times: usize) -> Vec<u16> {
-        let send = |to: SocketAddr| {
-            let request = HttpRequest::new(asked.method, asked.path)
-                .from(asked.from)
-                .headers(asked.headers);
-            request.send(to).status()
-        };
-        let of_original: Vec<u16> = (0..times).map(|_| send(self.original)).collect();
-        let of_converted: Vec<u16> = (0..times).map(|_| send(self.converted.proxy)).collect();
+        let of_original: Vec<u16> = (0..times)
+            .map(|_| self.send(asked, self.original))
+            .collect();
+        let of_converted: Vec<u16> = (0..times)
+            .map(|_| self.send(asked, self.converted.proxy))
+            .collect();
         assert_eq!(
             of_original, of_converted,
             "{} {} from {}: the original, and ours",

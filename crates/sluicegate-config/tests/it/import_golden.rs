@@ -15,7 +15,12 @@ fn files(directory: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file() && path.extension().is_none_or(|end| end != "expected"))
+        .filter(|path| {
+            path.is_file()
+                && path
+                    .extension()
+                    .is_none_or(|end| end != "expected" && end != "inc")
+        })
         .collect();
     files.sort();
     files
@@ -96,4 +101,14 @@ fn files_of_nginx_become_what_stands_beside_them() {
 #[test]
 fn broken_files_of_nginx_are_refused_with_their_lines() {
     broken_files_are_refused_with_their_lines(Format::Nginx, "nginx");
+}
+
+#[test]
+fn files_of_haproxy_become_what_stands_beside_them() {
+    files_become_what_stands_beside_them(Format::Haproxy, "haproxy");
+}
+
+#[test]
+fn broken_files_of_haproxy_are_refused_with_their_lines() {
+    broken_files_are_refused_with_their_lines(Format::Haproxy, "haproxy");
 }
