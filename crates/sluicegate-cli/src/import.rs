@@ -28,6 +28,9 @@ pub enum Program {
         after_help = "Example:\n  sluicegate import nginx /etc/nginx/nginx.conf > sluicegate.yaml"
     )]
     Nginx(ImportedFile),
+    /// Traefik: rateLimit middlewares and their routers, from a file or from objects of Kubernetes
+    #[command(after_help = "Example:\n  sluicegate import traefik dynamic.yaml > sluicegate.yaml")]
+    Traefik(ImportedFile),
 }
 
 /// The file to convert.
@@ -66,6 +69,7 @@ impl Program {
             Self::EnvoyRatelimit(imported) => (Format::EnvoyRatelimit, &imported.file),
             Self::Haproxy(imported) => (Format::Haproxy, &imported.file),
             Self::Nginx(imported) => (Format::Nginx, &imported.file),
+            Self::Traefik(imported) => (Format::Traefik, &imported.file),
         }
     }
 }

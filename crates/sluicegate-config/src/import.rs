@@ -15,6 +15,7 @@ mod haproxy;
 mod nginx;
 mod regex_path;
 mod scope;
+mod traefik;
 
 use crate::{Mistakes, Source, load};
 
@@ -27,6 +28,8 @@ pub enum Format {
     Haproxy,
     /// nginx.conf and the files that it includes.
     Nginx,
+    /// Traefik's dynamic configuration, in YAML or TOML, or as objects of Kubernetes.
+    Traefik,
 }
 
 /// The result of an import.
@@ -49,6 +52,7 @@ pub fn convert(format: Format, source: &Source) -> Result<Imported, Mistakes> {
         Format::EnvoyRatelimit => envoy_ratelimit::draft(source),
         Format::Haproxy => haproxy::draft(source),
         Format::Nginx => nginx::draft(source),
+        Format::Traefik => traefik::draft(source),
     }?;
     let imported = draft.into_imported();
     // The result must be a configuration that we accept ourselves.

@@ -3,6 +3,7 @@
 
 mod haproxy;
 mod nginx;
+mod traefik;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
