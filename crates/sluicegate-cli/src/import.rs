@@ -23,6 +23,9 @@ pub enum Program {
         after_help = "Example:\n  sluicegate import haproxy /etc/haproxy/haproxy.cfg > sluicegate.yaml"
     )]
     Haproxy(ImportedFile),
+    /// Kong: the plugins rate-limiting and rate-limiting-advanced of a declarative configuration
+    #[command(after_help = "Example:\n  sluicegate import kong kong.yaml > sluicegate.yaml")]
+    Kong(ImportedFile),
     /// nginx: limit_req_zone and limit_req of nginx.conf and the files it includes
     #[command(
         after_help = "Example:\n  sluicegate import nginx /etc/nginx/nginx.conf > sluicegate.yaml"
@@ -68,6 +71,7 @@ impl Program {
         match self {
             Self::EnvoyRatelimit(imported) => (Format::EnvoyRatelimit, &imported.file),
             Self::Haproxy(imported) => (Format::Haproxy, &imported.file),
+            Self::Kong(imported) => (Format::Kong, &imported.file),
             Self::Nginx(imported) => (Format::Nginx, &imported.file),
             Self::Traefik(imported) => (Format::Traefik, &imported.file),
         }

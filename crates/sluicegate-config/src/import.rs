@@ -12,6 +12,7 @@ mod envoy_ratelimit;
 mod foreign_text;
 mod foreign_tree;
 mod haproxy;
+mod kong;
 mod nginx;
 mod regex_path;
 mod scope;
@@ -26,6 +27,8 @@ pub enum Format {
     EnvoyRatelimit,
     /// HAProxy's configuration, with its stick tables.
     Haproxy,
+    /// Kong's declarative configuration.
+    Kong,
     /// nginx.conf and the files that it includes.
     Nginx,
     /// Traefik's dynamic configuration, in YAML or TOML, or as objects of Kubernetes.
@@ -51,6 +54,7 @@ pub fn convert(format: Format, source: &Source) -> Result<Imported, Mistakes> {
     let draft = match format {
         Format::EnvoyRatelimit => envoy_ratelimit::draft(source),
         Format::Haproxy => haproxy::draft(source),
+        Format::Kong => kong::draft(source),
         Format::Nginx => nginx::draft(source),
         Format::Traefik => traefik::draft(source),
     }?;

@@ -122,3 +122,13 @@ fn files_of_traefik_become_what_stands_beside_them() {
 fn broken_files_of_traefik_are_refused_with_their_lines() {
     broken_files_are_refused_with_their_lines(Format::Traefik, "traefik");
 }
+
+#[test]
+fn files_of_kong_become_what_stands_beside_them() {
+    files_become_what_stands_beside_them(Format::Kong, "kong");
+}
+
+#[test]
+fn broken_files_of_kong_are_refused_with_their_lines() {
+    broken_files_are_refused_with_their_lines(Format::Kong, "kong");
+}
