@@ -45,13 +45,3 @@ impl ForeignText {
         format!("{}:{}", self.name, at.line)
     }
 }
-
-/// The position of a range of bytes. `line_start` is where its line begins.
-pub(super) fn position(text: &str, line: u64, line_start: usize, span: (usize, usize)) -> Position {
-    let before = text.get(line_start..span.0).unwrap_or_default();
-    Position {
-        line,
-        column: before.chars().count() as u64 + 1,
-        span,
-    }
-}

@@ -99,13 +99,10 @@ impl Importer<'_> {
     /// Middlewares that no router of the file names cover everything, and say so.
     fn add_unused(&mut self, objects: &Objects<'_>, scopes: &mut Vec<Scope>) {
         let is_named = |name: &String| {
-            let by_router = objects.routers.iter().any(|router| {
-                objects
-                    .middlewares_of(&router.middlewares)
-                    .iter()
-                    .any(|(own, _)| own == name)
-            });
-            by_router
+            objects.routers.iter().any(|router| {
+                let used = objects.middlewares_of(&router.middlewares);
+                used.iter().any(|(own, _)| own == name)
+            })
         };
         let mut limits = Vec::new();
         for (name, field) in &objects.middlewares {

@@ -14,7 +14,7 @@ fn files(directory: &str) -> Vec<PathBuf> {
         .join(directory);
     let mut files: Vec<PathBuf> = fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("the directory is read").path())
         .filter(|path| {
             path.is_file()
                 && path
@@ -27,9 +27,13 @@ fn files(directory: &str) -> Vec<PathBuf> {
 }
 
 fn converted(format: Format, path: &Path) -> Result<Imported, Mistakes> {
-    let mut source = Source::read(path).unwrap();
+    let mut source = Source::read(path).expect("the file is read");
     // The same on every machine.
-    source.name = path.file_name().unwrap().to_string_lossy().into_owned();
+    source.name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     convert(format, &source)
 }
 
@@ -37,7 +41,7 @@ fn compare(path: &Path, text: &str) {
     let mut expected = path.as_os_str().to_owned();
     expected.push(".expected");
     if std::env::var_os("SLUICEGATE_UPDATE").is_some() {
-        fs::write(&expected, text).unwrap();
+        fs::write(&expected, text).expect("the result is written");
     }
     let expected = fs::read_to_string(&expected).unwrap_or_default();
     assert_eq!(text, expected, "{}", path.display());
@@ -131,4 +135,125 @@ fn files_of_kong_become_what_stands_beside_them() {
 #[test]
 fn broken_files_of_kong_are_refused_with_their_lines() {
     broken_files_are_refused_with_their_lines(Format::Kong, "kong");
+}
+
+const FORMATS: [Format; 5] = [
+    Format::EnvoyRatelimit,
+    Format::Haproxy,
+    Format::Kong,
+    Format::Nginx,
+    Format::Traefik,
+];
+
+/// Words that mean something to one of the programs, and some that mean nothing to any.
+const WORDS: [&str; 44] = [
+    "http",
+    "server",
+    "location",
+    "/a",
+    "=",
+    "~",
+    "^/(a|b)$",
+    "{",
+    "}",
+    ";",
+    "(",
+    ")",
+    "\"",
+    "'",
+    "`",
+    "\\",
+    "limit_req_zone",
+    "limit_req",
+    "$binary_remote_addr",
+    "$x",
+    "map",
+    "geo",
+    "zone=z:1m",
+    "rate=1r/s",
+    "frontend",
+    "stick-table",
+    "type",
+    "ip",
+    "store",
+    "http_req_rate(1s)",
+    "acl",
+    "if",
+    "sc0_http_req_rate",
+    "gt",
+    "http:",
+    "rateLimit:",
+    "average:",
+    "_format_version:",
+    "plugins:",
+    "- name:",
+    "\n",
+    "\n  ",
+    "#",
+    "é",
+];
+
+proptest::proptest! {
+    /// Whatever a file holds, it is converted or refused.
+    #[test]
+    fn no_text_makes_an_importer_panic(
+        picked in proptest::collection::vec(0..WORDS.len(), 0..60),
+        noise in ".{0,20}",
+    ) {
+        let words: Vec<&str> = picked.iter().map(|at| WORDS[*at]).collect();
+        for text in [words.join(" "), words.concat() + &noise, noise.clone()] {
+            for format in FORMATS {
+                for name in ["file.yaml", "file.toml"] {
+                    let source = Source { name: name.to_owned(), text: text.clone(), ..Source::embedded() };
+                    let _ = convert(format, &source);
+                }
+            }
+        }
+    }
+}
+
+/// The files of the tests with a few letters taken out or doubled.
+#[test]
+fn damaged_files_are_converted_or_refused() {
+    for (format, directory) in [
+        (Format::Nginx, "nginx"),
+        (Format::Haproxy, "haproxy"),
+        (Format::Traefik, "traefik"),
+        (Format::Kong, "kong"),
+    ] {
+        for path in files(directory) {
+            let source = Source::read(&path).expect("the file is read");
+            let letters: Vec<char> = source.text.chars().collect();
+            for at in (0..letters.len()).step_by(29) {
+                let without = letters[..at].iter().chain(&letters[at + 1..]).collect();
+                let ends = letters[..at].iter().collect();
+                for text in [without, ends] {
+                    let _ = convert(
+                        format,
+                        &Source {
+                            text,
+                            ..source.clone()
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_by_every_importer() {
+    for format in FORMATS {
+        for text in [
+            "a {".repeat(100_000),
+            "[".repeat(100_000),
+            "{ a: ".repeat(50_000),
+        ] {
+            let source = Source {
+                text,
+                ..Source::embedded()
+            };
+            assert!(convert(format, &source).is_err(), "{format:?}");
+        }
+    }
 }

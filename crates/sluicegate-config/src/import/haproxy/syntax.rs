@@ -1,6 +1,7 @@
 //! The syntax of HAProxy: a statement on each line, grouped in sections.
 
-use crate::import::foreign_text::{ForeignText, Word, position};
+use crate::import::foreign_text::{ForeignText, Word};
+use crate::mistakes::Position;
 
 /// A section: `frontend NAME`, `backend NAME` and so on, with its statements.
 #[derive(Debug)]
@@ -84,57 +85,60 @@ fn statements(file: &mut ForeignText) -> Vec<Vec<Word>> {
 
 /// The words of a line that begins at the byte `start`; true when the next line belongs to it.
 fn words_of(file: &mut ForeignText, line: &str, number: u64, start: usize) -> (Vec<Word>, bool) {
-    let mut words = Vec::new();
-    let mut word: Option<(usize, String)> = None;
-    let mut quote: Option<(char, usize)> = None;
-    let mut letters = line
-        .trim_end_matches(['\n', '\r'])
-        .char_indices()
-        .peekable();
+    let mut words: Vec<Word> = Vec::new();
+    let mut is_inside = false;
+    let mut quote: Option<(char, Position)> = None;
+    let mut letters = (1_u64..).zip(line.trim_end_matches(['\n', '\r']).char_indices());
     let mut is_joined = false;
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (None, '#') => break,
-            (None, letter) if letter.is_whitespace() => {
-                words.extend(word.take().map(|(begin, text)| (begin, at, text)));
-            }
+    while let Some((column, (at, letter))) = letters.next() {
+        let here = Position {
+            line: number,
+            column,
+            span: (start + at, start + at + letter.len_utf8()),
+        };
+        if quote.is_none() && letter == '#' {
+            break;
+        }
+        if quote.is_none() && letter.is_whitespace() {
+            is_inside = false;
+            continue;
+        }
+        let mut added = Some(letter);
+        match (&quote, letter) {
             (None, '"' | '\'') => {
-                quote = Some((letter, at));
-                word.get_or_insert_with(|| (at, String::new()));
+                quote = Some((letter, here.clone()));
+                added = None;
             }
-            (Some((open, _)), letter) if letter == open => quote = None,
-            (None | Some(('"', _)), '\\') => match letters.next() {
-                Some((_, escaped)) => {
-                    word.get_or_insert_with(|| (at, String::new()))
-                        .1
-                        .push(escaped);
-                }
-                None => is_joined = true,
-            },
-            _ => word
-                .get_or_insert_with(|| (at, String::new()))
-                .1
-                .push(letter),
+            (Some((open, _)), letter) if letter == *open => {
+                quote = None;
+                added = None;
+            }
+            (None | Some(('"', _)), '\\') => {
+                added = letters.next().map(|(_, (_, escaped))| escaped);
+                is_joined = added.is_none();
+            }
+            _ => {}
+        }
+        if is_joined {
+            break;
+        }
+        if !is_inside {
+            is_inside = true;
+            words.push(Word {
+                text: String::new(),
+                at: here.clone(),
+            });
+        }
+        if let Some(word) = words.last_mut() {
+            word.text.extend(added);
+            word.at.span.1 = here.span.1;
         }
     }
-    let end = line.trim_end().len();
-    words.extend(
-        word.take()
-            .map(|(begin, text)| (begin, end.max(begin), text)),
-    );
-    let place = |begin: usize, end: usize| {
-        position(&file.text, number, start, (start + begin, start + end))
-    };
     if let Some((_, at)) = quote {
-        let at = place(at, at + 1);
         file.mistake(&at, "the quote is never closed");
         return (Vec::new(), false);
     }
-    let words = words.into_iter().map(|(begin, end, text)| Word {
-        text,
-        at: place(begin, end),
-    });
-    (words.collect(), is_joined)
+    (words, is_joined)
 }
 
 /// Milliseconds of a time: `10s`, `1m`, or a number of milliseconds.

@@ -1,6 +1,6 @@
 //! The syntax of nginx: words, blocks and comments, read as nginx reads them.
 
-use crate::import::foreign_text::{ForeignText, Word, position};
+use crate::import::foreign_text::{ForeignText, Word};
 use crate::mistakes::Position;
 
 /// A statement: its name and arguments, and the block behind them if it has one.
@@ -138,17 +138,17 @@ fn tokens(text: &str) -> Result<Vec<NginxToken>, (Position, String)> {
         text,
         at: 0,
         line: 1,
-        line_start: 0,
+        column: 1,
     };
     let mut tokens = Vec::new();
     let mut is_lua = false;
     while let Some(letter) = lexer.peek() {
-        let start = lexer.at;
+        let begin = lexer.here();
         match letter {
             '#' => lexer.skip_line(),
             ';' | '{' | '}' => {
                 lexer.next();
-                let at = lexer.position(start);
+                let at = begin;
                 match letter {
                     ';' => tokens.push(NginxToken::End(at)),
                     '}' => tokens.push(NginxToken::Close(at)),
@@ -179,7 +179,8 @@ struct Lexer<'a> {
     /// The byte that comes next.
     at: usize,
     line: u64,
-    line_start: usize,
+    /// In characters, from 1.
+    column: u64,
 }
 
 impl Lexer<'_> {
@@ -190,15 +191,21 @@ impl Lexer<'_> {
     fn next(&mut self) -> Option<char> {
         let letter = self.peek()?;
         self.at += letter.len_utf8();
+        self.column += 1;
         if letter == '\n' {
             self.line += 1;
-            self.line_start = self.at;
+            self.column = 1;
         }
         Some(letter)
     }
 
-    fn position(&self, start: usize) -> Position {
-        position(self.text, self.line, self.line_start, (start, self.at))
+    /// The position of the letter that comes next.
+    fn here(&self) -> Position {
+        Position {
+            line: self.line,
+            column: self.column,
+            span: (self.at, self.at + 1),
+        }
     }
 
     fn skip_line(&mut self) {
@@ -228,7 +235,7 @@ impl Lexer<'_> {
     /// Reads a word, which may be in quotes.
     fn word(&mut self) -> Result<Word, (Position, String)> {
         let start = self.at;
-        let begin = position(self.text, self.line, self.line_start, (start, start + 1));
+        let begin = self.here();
         let quote = self.peek().filter(|letter| matches!(letter, '"' | '\''));
         if quote.is_some() {
             self.next();
