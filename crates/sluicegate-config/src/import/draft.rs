@@ -287,6 +287,15 @@ impl DraftLimit {
         if let Some(rule) = self.on_missing_key {
             yaml.push_str(&format!("    on_missing_key: {rule}\n"));
         }
+        self.write_quota(yaml);
+        match self.is_shadow {
+            true => self.write_line(yaml, LimitLine::Mode, "    mode: shadow"),
+            false => self.write_comments(yaml, LimitLine::Mode),
+        }
+    }
+
+    /// Appends the numbers of the limit.
+    fn write_quota(&self, yaml: &mut String) {
         match &self.quota {
             DraftQuota::Unlimited => {
                 self.write_line(yaml, LimitLine::Quota, "    average: 0 # unlimited");
@@ -319,10 +328,6 @@ impl DraftLimit {
                     &format!("    rate: {count}/{period}"),
                 );
             }
-        }
-        match self.is_shadow {
-            true => self.write_line(yaml, LimitLine::Mode, "    mode: shadow"),
-            false => self.write_comments(yaml, LimitLine::Mode),
         }
     }
 

@@ -134,33 +134,7 @@ impl Importer {
         (of, above): (&RateSource, u64),
         facts: &[Literal],
     ) {
-        let named = match of {
-            RateSource::Tracked(_, table) | RateSource::Entry(_, table) => table.clone(),
-        };
-        // A counter that a frontend tracks can be read in a backend.
-        let others = all
-            .iter()
-            .filter(|(other, _)| other.name != section.name || other.kind != section.kind)
-            .flat_map(|(other, rules)| rules.trackings.iter().map(move |track| (other, track)));
-        let candidates = own
-            .trackings
-            .iter()
-            .map(|track| (section, track))
-            .chain(others);
-        let mut found: Vec<(&Tracking, String)> = Vec::new();
-        for (place, tracking) in candidates {
-            let table = tracking.table.clone().unwrap_or_else(|| place.name.clone());
-            let fits = match of {
-                RateSource::Tracked(number, _) => {
-                    tracking.number == *number && named.as_ref().is_none_or(|name| *name == table)
-                }
-                RateSource::Entry(..) => table == *named.as_ref().unwrap_or(&section.name),
-            };
-            let is_own = std::ptr::eq(place, section);
-            if fits && (is_own || found.is_empty()) {
-                found.push((tracking, table));
-            }
-        }
+        let found = trackings_of(of, section, own, all);
         if found.is_empty() {
             self.not_carried_over(rule, "no rule tracks the counter that it reads");
         }
@@ -238,6 +212,24 @@ impl Importer {
                 .differences
                 .push((LimitLine::Match, difference.to_owned()));
         }
+        let limit = self.limit(rule, section, rate, &key, &facts);
+        for network in &facts.allow {
+            if !self.allow.contains(network) {
+                self.allow.push(network.clone());
+            }
+        }
+        self.push_limits(limit, &facts);
+    }
+
+    /// The limit of a rate, before it is split by covers.
+    fn limit(
+        &mut self,
+        rule: &Rejecting,
+        section: &HaproxySection,
+        rate: &CountedRate<'_>,
+        key: &HaproxyKey,
+        facts: &SortedFacts,
+    ) -> DraftLimit {
         let name = if rate.table.name == section.name {
             section.name.clone()
         } else {
@@ -255,7 +247,7 @@ impl Importer {
         };
         let mut limit = DraftLimit::new(name, &rule.origin, quota);
         limit.differences = facts.differences.clone();
-        self.set_key(&mut limit, &key, rate.table);
+        self.set_key(&mut limit, key, rate.table);
         if rate.tracking.at < rule.at {
             limit.differs(
                 LimitLine::Quota,
@@ -266,12 +258,7 @@ impl Importer {
             let difference = format!("HAProxy rejects {}, here with 429", rule.answer);
             limit.differs(LimitLine::Quota, difference);
         }
-        for network in &facts.allow {
-            if !self.allow.contains(network) {
-                self.allow.push(network.clone());
-            }
-        }
-        self.push_limits(limit, &facts);
+        limit
     }
 
     /// Sets the key of a limit, and the prefixes that addresses are counted by.
@@ -430,6 +417,43 @@ impl SortedFacts {
         }
         Ok(())
     }
+}
+
+/// The rules that track a counter, with the names of their tables: those of the section, or the
+/// first of another one, because a counter that a frontend tracks can be read in a backend.
+fn trackings_of<'a>(
+    of: &RateSource,
+    section: &'a HaproxySection,
+    own: &'a SectionRules,
+    all: &'a [ReadSection],
+) -> Vec<(&'a Tracking, String)> {
+    let named = match of {
+        RateSource::Tracked(_, table) | RateSource::Entry(_, table) => table.clone(),
+    };
+    let others = all
+        .iter()
+        .filter(|(other, _)| other.name != section.name || other.kind != section.kind)
+        .flat_map(|(other, rules)| rules.trackings.iter().map(move |track| (other, track)));
+    let candidates = own
+        .trackings
+        .iter()
+        .map(|track| (section, track))
+        .chain(others);
+    let mut found: Vec<(&Tracking, String)> = Vec::new();
+    for (place, tracking) in candidates {
+        let table = tracking.table.clone().unwrap_or_else(|| place.name.clone());
+        let fits = match of {
+            RateSource::Tracked(number, _) => {
+                tracking.number == *number && named.as_ref().is_none_or(|name| *name == table)
+            }
+            RateSource::Entry(..) => table == *named.as_ref().unwrap_or(&section.name),
+        };
+        let is_own = std::ptr::eq(place, section);
+        if fits && (is_own || found.is_empty()) {
+            found.push((tracking, table));
+        }
+    }
+    found
 }
 
 /// The conditions under which a backend gets requests; a frontend gets all.

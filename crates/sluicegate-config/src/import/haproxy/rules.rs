@@ -129,20 +129,17 @@ impl SectionRules {
             arguments.get(at + 1).map(ToString::to_string)
         };
         let status = behind("deny_status").or_else(|| behind("status"));
-        let answer = match action {
-            "deny" => format!("with {}", status.as_deref().unwrap_or("403")),
-            "return" => format!("with {}", status.as_deref().unwrap_or("200")),
-            "tarpit" => "with 500, after a pause".to_owned(),
-            "reject" | "silent-drop" => "by closing the connection".to_owned(),
-            "allow" | "accept" => {
-                let condition = self.condition(words, base_dir)?;
-                self.passing.push((at.0, condition));
+        let number = action.strip_prefix("track-sc");
+        let answer = match (rejection(action, status.as_deref()), number) {
+            (Some(answer), _) => answer,
+            (None, None) => {
+                if matches!(action, "allow" | "accept") {
+                    let condition = self.condition(words, base_dir)?;
+                    self.passing.push((at.0, condition));
+                }
                 return Ok(());
             }
-            _ => {
-                let Some(number) = action.strip_prefix("track-sc") else {
-                    return Ok(());
-                };
+            (None, Some(number)) => {
                 let key = arguments
                     .first()
                     .ok_or_else(|| format!("{action}: needs a key"))?;
@@ -188,6 +185,17 @@ impl SectionRules {
         }
         self.acls
             .condition(condition, words[at].text == "unless", base_dir)
+    }
+}
+
+/// The way in which an action rejects a request; `None` when it does not.
+fn rejection(action: &str, status: Option<&str>) -> Option<String> {
+    match action {
+        "deny" => Some(format!("with {}", status.unwrap_or("403"))),
+        "return" => Some(format!("with {}", status.unwrap_or("200"))),
+        "tarpit" => Some("with 500, after a pause".to_owned()),
+        "reject" | "silent-drop" => Some("by closing the connection".to_owned()),
+        _ => None,
     }
 }
 

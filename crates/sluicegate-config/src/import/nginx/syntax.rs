@@ -86,6 +86,16 @@ pub(super) fn parse(file: &mut ForeignText, index: usize) -> Vec<Directive> {
         }
     }
     note_unfinished(file, &mut words);
+    close_rest(file, open, index)
+}
+
+/// Ends the blocks that are open at the end of the file; each is a mistake. Returns the statements
+/// around all blocks.
+fn close_rest(
+    file: &mut ForeignText,
+    mut open: Vec<(Vec<Directive>, Vec<Word>)>,
+    index: usize,
+) -> Vec<Directive> {
     while open.len() > 1 {
         if let Some(first) = open.last().and_then(|(_, words)| words.first()).cloned() {
             file.mistake(

@@ -178,33 +178,14 @@ impl Variables {
             .entries
             .iter()
             .partition(|(_, result)| result.is_empty());
+        if table.kind == TableKind::Geo && !is_address {
+            return Err(format!("${} is looked up by {}", table.name, table.source));
+        }
+        if table.default.is_empty() && is_address {
+            return Err(format!("${} limits some addresses only", table.name));
+        }
         if table.default.is_empty() {
-            if is_address {
-                return Err(format!("${} limits some addresses only", table.name));
-            }
-            let Some((_, first)) = limited.first() else {
-                return Err(format!("${} is always empty", table.name));
-            };
-            let mut key = self.key_at(first, depth + 1)?;
-            let is_first = |entry: &&(String, String)| entry.1 == *first;
-            for (pattern, result) in limited.iter().filter(|entry| !is_first(entry)) {
-                let difference = format!(
-                    "requests with {pattern:?} in {} are counted by {result} in nginx and not at all here",
-                    table.source
-                );
-                key.differences.push(difference);
-            }
-            let covers = limited
-                .iter()
-                .copied()
-                .filter(is_first)
-                .map(|(pattern, _)| {
-                    condition(source, pattern).ok_or_else(|| {
-                        format!("a limit cannot match {pattern:?} in {}", table.source)
-                    })
-                });
-            key.only = joined(covers.collect::<Result<Vec<_>, _>>()?.concat());
-            return Ok(key);
+            return self.key_of_condition(table, source, &limited, depth);
         }
         let mut key = self.key_at(&table.default, depth + 1)?;
         for (pattern, result) in limited
@@ -229,6 +210,38 @@ impl Variables {
             }
         }
         key.except = joined(key.except);
+        Ok(key)
+    }
+
+    /// The key of a table that is empty by default: a condition.
+    fn key_of_condition(
+        &self,
+        table: &Table,
+        source: &str,
+        limited: &[&(String, String)],
+        depth: usize,
+    ) -> Result<ZoneKey, String> {
+        let Some((_, first)) = limited.first() else {
+            return Err(format!("${} is always empty", table.name));
+        };
+        let mut key = self.key_at(first, depth + 1)?;
+        let is_first = |entry: &&(String, String)| entry.1 == *first;
+        for (pattern, result) in limited.iter().filter(|entry| !is_first(entry)) {
+            let difference = format!(
+                "requests with {pattern:?} in {} are counted by {result} in nginx and not at all here",
+                table.source
+            );
+            key.differences.push(difference);
+        }
+        let covers = limited
+            .iter()
+            .copied()
+            .filter(is_first)
+            .map(|(pattern, _)| {
+                condition(source, pattern)
+                    .ok_or_else(|| format!("a limit cannot match {pattern:?} in {}", table.source))
+            });
+        key.only = joined(covers.collect::<Result<Vec<_>, _>>()?.concat());
         Ok(key)
     }
 }
