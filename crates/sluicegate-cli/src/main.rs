@@ -74,13 +74,14 @@ enum Command {
     Explain(explain::Explain),
     /// Convert another program's limits to our format
     ///
-    /// Prints a configuration to standard output, and what differs to standard error.
+    /// Prints a configuration to standard output; what differs and what could not be carried over
+    /// goes to standard error.
     #[command(
-        after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
+        after_help = "Example:\n  sluicegate import nginx /etc/nginx/nginx.conf > sluicegate.yaml"
     )]
     Import {
         #[command(subcommand)]
-        program: Program,
+        program: import::Program,
     },
     /// List the counters of a running Sluicegate by their keys
     #[command(after_help = "Example:\n  sluicegate keys per-client --contains 203.0.113")]
@@ -132,28 +133,12 @@ enum Command {
     Ready(ready::Ready),
 }
 
-/// Programs whose limits can be converted.
-#[derive(Subcommand)]
-enum Program {
-    /// Envoy's reference rate limit service, envoyproxy/ratelimit
-    #[command(
-        after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
-    )]
-    EnvoyRatelimit {
-        /// The file of one domain
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
-}
-
 fn main() -> ExitCode {
     let code = match Arguments::parse().command {
         Command::Serve { config } => serve::run(config),
         Command::Check { config } => check::run(config.as_deref()),
         Command::Explain(arguments) => explain::run(&arguments),
-        Command::Import {
-            program: Program::EnvoyRatelimit { file },
-        } => import::envoy_ratelimit(&file),
+        Command::Import { program } => program.run(),
         Command::Keys(keys) => keys.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Reset(reset) => reset.run(),

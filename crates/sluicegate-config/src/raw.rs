@@ -38,14 +38,14 @@ pub(crate) enum RawValue {
 /// Reads the text. Invalid YAML ends the reading. A key that occurs twice is noted, and the text is
 /// read again with the first of the two, so that other mistakes are found as well.
 pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
-    let strict =
-        serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
+    let one = |duplicate_keys| options(duplicate_keys, 2);
+    let strict = serde_saphyr::from_str_with_options::<Raw>(text, one(DuplicateKeyPolicy::Error));
     match strict {
         Ok(tree) => Ok((tree, None)),
         Err(error @ Error::DuplicateMappingKey { .. }) => {
             let duplicate = mistake(&error);
             let tree =
-                serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::FirstWins));
+                serde_saphyr::from_str_with_options(text, one(DuplicateKeyPolicy::FirstWins));
             tree.map(|tree| (tree, Some(duplicate)))
                 .map_err(|error| mistake(&error))
         }
@@ -53,14 +53,21 @@ pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
     }
 }
 
+/// Reads a text of several documents, as other programs write them.
+pub(crate) fn parse_documents(text: &str) -> Result<Vec<Raw>, Mistake> {
+    const DOCUMENTS_MAX: usize = 1_000;
+    let options = options(DuplicateKeyPolicy::Error, DOCUMENTS_MAX);
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| mistake(&error))
+}
+
 /// Bounds that no honest configuration comes near. Those on aliases keep a few lines from expanding
 /// to gigabytes.
-fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
+fn options(duplicate_keys: DuplicateKeyPolicy, documents_max: usize) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 32,
             flow_nesting_limit: 32,
-            max_documents: 2,
+            max_documents: documents_max,
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_merge_keys: 1_000,

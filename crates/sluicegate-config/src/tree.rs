@@ -107,6 +107,32 @@ pub(crate) fn expand(
     Node { value, at, origin }
 }
 
+/// The tree as written, for files of other programs: a `${` means nothing in them.
+pub(crate) fn verbatim(raw: Raw) -> Node {
+    let value = match raw.value {
+        RawValue::Null => Value::Null,
+        RawValue::Bool(on) => Value::Bool(on),
+        RawValue::Whole(number) => Value::Whole(number),
+        RawValue::Negative(number) => Value::Negative(number),
+        RawValue::Fraction(number) => Value::Fraction(number),
+        RawValue::Text(text) => Value::Text(text),
+        RawValue::List(items) => Value::List(items.into_iter().map(verbatim).collect()),
+        RawValue::Section(entries) => {
+            let entry = |(key, node): (Spanned<String>, Raw)| Entry {
+                at: Position::from(&key.referenced),
+                key: key.value,
+                node: verbatim(node),
+            };
+            Value::Section(entries.into_iter().map(entry).collect())
+        }
+    };
+    Node {
+        value,
+        at: Position::from(&raw.referenced),
+        origin: Origin::default(),
+    }
+}
+
 /// The path of a key in a section: `store.redis`; odd keys in quotes.
 pub(crate) fn child_path(path: &str, key: &str) -> String {
     // Unknown keys can be any text, also with line ends.

@@ -143,7 +143,8 @@ fn limits_of_envoys_service_are_imported_and_can_be_checked() {
         text(&imported.stderr)
     );
     assert!(
-        text(&imported.stderr).starts_with("differs: ratelimit counts in windows of the clock")
+        text(&imported.stderr)
+            .starts_with("differs: user: ratelimit counts in windows of the clock")
     );
     std::fs::write(&ours, &imported.stdout).unwrap();
     let words = text(&sluicegate(&["check", ours.to_str().unwrap()]).stdout);

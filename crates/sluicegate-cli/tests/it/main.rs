@@ -26,6 +26,7 @@ mod grpc;
 mod h2_attacks;
 mod hostile;
 mod http2_load;
+mod imported;
 mod logs;
 mod operator;
 mod operator_commands;

@@ -5,11 +5,16 @@
 //! limit with more values replaces the one that covers all that it covers. Where the two rules
 //! choose differently, the difference is reported.
 
-use std::fmt::Write;
-
-use super::Imported;
+use super::cover::Cover;
+use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, quoted};
+use super::foreign_tree::{self, Syntax};
 use crate::field::{Field, Section};
-use crate::tree::Value;
+use crate::{Mistakes, Source};
+
+/// Reads the file of one domain.
+pub(super) fn draft(source: &Source) -> Result<Draft, Mistakes> {
+    foreign_tree::read(source, Syntax::Yaml, |documents| domain(documents.first()?))
+}
 
 /// A limit of the imported file: it covers descriptors with exactly these entries.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ struct EnvoyLimit {
     rate: EnvoyRate,
     /// Counted and reported only.
     is_shadow: bool,
+    /// The path of `rate_limit` in the file.
+    path: String,
 }
 
 /// An entry of a descriptor. Without a value it covers any, each with a counter of its own.
@@ -54,26 +61,34 @@ const UNITS: [(&str, &str); 7] = [
 const OF_METRICS: [&str; 3] = ["detailed_metric", "value_to_metric", "share_threshold"];
 
 /// Converts the whole file; `None` when it has no domain.
-pub(super) fn domain(field: &Field<'_>) -> Option<Imported> {
+fn domain(field: &Field<'_>) -> Option<Draft> {
     field.section(|section| {
         let name = section
             .need("domain", "the domain that descriptors belong to")?
             .text()?
             .to_owned();
-        let mut importer = Importer::default();
+        let heading = format!(
+            "The limits of the domain {} of envoyproxy/ratelimit.",
+            quoted(&name)
+        );
+        let mut importer = Importer {
+            limits: Vec::new(),
+            draft: Draft::new(heading),
+        };
+        importer
+            .draft
+            .line("decisions", "grpc: \"127.0.0.1:8082\"", &[]);
         if let Some(descriptors) = section.get("descriptors") {
             importer.read_descriptors(&descriptors, &[]);
         }
-        Some(importer.into_imported(&name))
+        Some(importer.into_draft(&name))
     })?
 }
 
-/// The limits and differences found so far.
-#[derive(Default)]
+/// The limits found so far, and a draft for what is left out.
 struct Importer {
     limits: Vec<EnvoyLimit>,
-    /// Sentences for the user.
-    differences: Vec<String>,
+    draft: Draft,
 }
 
 impl Importer {
@@ -92,13 +107,13 @@ impl Importer {
             .and_then(|field| Some(field.text()?.to_owned()));
         let value = section
             .get("value")
-            .and_then(|field| text_of(&field))
+            .and_then(|field| field.plain_text())
             .filter(|value| !value.is_empty());
         let is_shadow = section.read("shadow_mode", false, Field::boolean);
         for key in OF_METRICS {
             if section.subsection(key).is_some() {
-                self.note_difference(format!(
-                    "{path}.{key} is left out: our metrics count every limit by its name"
+                self.draft.not_carried_over(format!(
+                    "{path}.{key}: our metrics count every limit by its name"
                 ));
             }
         }
@@ -110,8 +125,8 @@ impl Importer {
             .filter_map(|entry| entry.value.as_deref())
             .find(|value| value.ends_with('*'))
         {
-            self.note_difference(format!(
-                "{path} is left out: a limit cannot match values by prefix ({value:?})"
+            self.draft.not_carried_over(format!(
+                "{path}: a limit cannot match values by prefix ({value:?})"
             ));
             return None;
         }
@@ -139,15 +154,15 @@ impl Importer {
         });
         let name = section.text_or_none("name");
         if section.subsection("replaces").is_some() {
-            self.note_difference(format!(
-                "{path}.replaces is left out: a limit replaces the one that covers all that it covers"
+            self.draft.not_carried_over(format!(
+                "{path}.replaces: a limit replaces the one that covers all that it covers"
             ));
         }
         let rate = match (is_unlimited, units, unit) {
             (true, ..) => EnvoyRate::Unlimited,
             (false, Some(0), _) => {
-                self.note_difference(format!(
-                    "{path} is left out: a limit cannot block everything (use `access`)"
+                self.draft.not_carried_over(format!(
+                    "{path}: a limit cannot block everything (use `access`)"
                 ));
                 return None;
             }
@@ -170,70 +185,36 @@ impl Importer {
             name,
             rate,
             is_shadow,
+            path,
         });
         Some(())
     }
 
-    /// A name that is valid here and not taken: other characters become dashes, and a number is
-    /// added to a name that is taken.
+    /// A name that is valid here and not taken by the limits read so far.
     fn free_name(&self, wanted: &str) -> String {
-        let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-        let name: String = wanted
-            .chars()
-            .map(|letter| if is_fine(letter) { letter } else { '-' })
-            .take(64)
-            .collect();
-        let is_free = |name: &String| self.limits.iter().all(|limit| limit.name != *name);
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        std::iter::once(name.clone())
-            .chain(numbered)
-            .find(is_free)
-            .unwrap_or(name)
+        let mut taken = Draft::new(String::new());
+        let limit = |limit: &EnvoyLimit| DraftLimit::new(&limit.name, "", DraftQuota::Unlimited);
+        taken.limits.extend(self.limits.iter().map(limit));
+        taken.free_name(wanted)
     }
 
-    /// Reports a difference in behaviour.
-    fn note_difference(&mut self, what: String) {
-        self.differences.push(what);
-    }
-
-    /// Writes our configuration and completes the differences.
-    fn into_imported(mut self, domain: &str) -> Imported {
-        let mut yaml = format!(
-            "# The limits of the domain {} of envoyproxy/ratelimit.\n",
-            quoted(domain)
-        );
-        yaml.push_str("decisions:\n  grpc: \"127.0.0.1:8082\"\nlimits:\n");
+    /// Converts the limits, now that all of them are known, and adds the differences between them.
+    fn into_draft(mut self, domain: &str) -> Draft {
         for limit in &self.limits {
-            let replaced = self.replaced_by(limit);
-            limit.write(&mut yaml, domain, replaced);
-        }
-        if self.limits.is_empty() {
-            yaml = yaml.replace("limits:\n", "limits: []\n");
+            let replaced = self.replaced_by(limit).map(str::to_owned);
+            self.draft.limits.push(limit.to_draft(domain, replaced));
         }
         for (place, one) in self.limits.iter().enumerate() {
             for other in &self.limits[place + 1..] {
                 if one.overlaps(other) && !one.is_within(other) && !other.is_within(one) {
-                    self.differences.push(format!(
+                    self.draft.differs(format!(
                         "{} and {} are both charged where both cover a descriptor; ratelimit takes the one with a value in its first entry",
                         one.name, other.name
                     ));
                 }
             }
         }
-        let fixed = "ratelimit counts in windows of the clock, and twice as many requests may pass around the end of one; the converted \
-                     limits admit as many at once as a window, and never more over any interval (`algorithm: fixed_window` counts as ratelimit does)";
-        self.differences.insert(0, fixed.to_owned());
-        let is_long = |limit: &EnvoyLimit| matches!(limit.rate, EnvoyRate::Of(_, "30d" | "365d"));
-        if self.limits.iter().any(is_long) {
-            self.differences.insert(
-                1,
-                "a month is 30 days and a year 365, not those of the calendar".to_owned(),
-            );
-        }
-        Imported {
-            yaml,
-            differences: self.differences,
-        }
+        self.draft
     }
 
     /// The limit that this one replaces: of those that cover all that it covers, the one with the
@@ -275,60 +256,46 @@ impl EnvoyLimit {
             && self.entries.iter().zip(&other.entries).all(is_wider)
     }
 
-    /// Appends the limit in our format.
-    fn write(&self, yaml: &mut String, domain: &str, replaces: Option<&str>) {
+    /// The limit in our words.
+    fn to_draft(&self, domain: &str, replaces: Option<String>) -> DraftLimit {
+        let quota = match self.rate {
+            EnvoyRate::Unlimited => DraftQuota::Unlimited,
+            EnvoyRate::Of(units, period) => DraftQuota::Bucket {
+                count: units,
+                period: period.to_owned(),
+                burst: units,
+            },
+        };
+        let mut limit = DraftLimit::new(&self.name, &self.path, quota);
         let conditions = self
             .entries
             .iter()
-            .filter_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
-        let conditions: Vec<String> = conditions
-            .map(|(name, value)| format!("{}: {}", quoted(name), quoted(value)))
-            .collect();
+            .filter_map(|entry| Some((entry.name.clone(), entry.value.clone()?)));
+        limit.cover = Cover {
+            domain: Some(domain.to_owned()),
+            descriptor: conditions.collect(),
+            ..Cover::default()
+        };
         let parts = self.entries.iter().filter(|entry| entry.value.is_none());
-        let parts: Vec<String> = parts
-            .map(|entry| quoted(&format!("descriptor:{}", entry.name)))
+        limit.key = parts
+            .map(|entry| format!("descriptor:{}", entry.name))
             .collect();
-        let key = if parts.is_empty() {
-            "global".to_owned()
-        } else {
-            parts.join(", ")
-        };
-        let mut line = |text: std::fmt::Arguments<'_>| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(yaml, "{text}");
-        };
-        line(format_args!("  - name: {}", quoted(&self.name)));
-        if let Some(replaces) = replaces {
-            line(format_args!("    replaces: {}", quoted(replaces)));
+        limit.replaces = replaces;
+        limit.is_shadow = self.is_shadow;
+        if let EnvoyRate::Of(_, period) = self.rate {
+            limit.differs(
+                LimitLine::Quota,
+                "ratelimit counts in windows of the clock, and twice as many requests may pass around the end of one; the converted \
+                 limits admit as many at once as a window, and never more over any interval (`algorithm: fixed_window` counts as ratelimit does)",
+            );
+            if matches!(period, "30d" | "365d") {
+                limit.differs(
+                    LimitLine::Quota,
+                    "a month is 30 days and a year 365, not those of the calendar",
+                );
+            }
         }
-        match conditions.is_empty() {
-            true => line(format_args!("    match: {{ domain: {} }}", quoted(domain))),
-            false => line(format_args!(
-                "    match: {{ domain: {}, descriptor: {{ {} }} }}",
-                quoted(domain),
-                conditions.join(", ")
-            )),
-        }
-        line(format_args!("    key: [{key}]"));
-        match self.rate {
-            EnvoyRate::Unlimited => line(format_args!("    average: 0 # unlimited")),
-            EnvoyRate::Of(units, period) => line(format_args!(
-                "    rate: {units}/{period}\n    burst: {units}"
-            )),
-        }
-        if self.is_shadow {
-            line(format_args!("    mode: shadow"));
-        }
-    }
-}
-
-/// The value as text: where they expect text, YAML may read a number or a boolean.
-fn text_of(field: &Field<'_>) -> Option<String> {
-    match &field.node.value {
-        Value::Whole(number) => Some(number.to_string()),
-        Value::Negative(number) => Some(number.to_string()),
-        Value::Bool(on) => Some(on.to_string()),
-        _ => field.any_text().map(str::to_owned),
+        limit
     }
 }
 
@@ -339,9 +306,4 @@ fn name_of(entries: &[EntryPattern]) -> String {
         None => entry.name.clone(),
     };
     entries.iter().map(word).collect::<Vec<_>>().join(".")
-}
-
-/// The text in quotes, as both YAML and JSON write it.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

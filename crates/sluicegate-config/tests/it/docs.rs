@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use sluicegate_config::{Source, import};
+use sluicegate_config::Source;
+use sluicegate_config::import::{Format, convert};
 
 use crate::{good, schema, try_load};
 
@@ -73,35 +74,72 @@ fn every_block_is_loaded_or_refused_as_marked() {
                     text,
                     ..Source::embedded()
                 };
-                import::envoy_ratelimit(&source).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+                convert(Format::EnvoyRatelimit, &source)
+                    .unwrap_or_else(|mistakes| panic!("{mistakes}"));
             }
-            "envoy" => {}
+            "envoy" | "traefik" | "kong" => {}
             other => panic!("unknown mark {other:?}"),
         }
     }
 }
 
-/// The result of an import that the page shows is the result of the import.
+/// The result of an import that a page shows is the result of the import.
 #[test]
-fn the_import_in_the_documentation_is_what_is_imported() {
-    let page = include_str!("../../../../docs/migration.md");
-    let all = blocks(page);
-    let at = all
-        .iter()
-        .position(|(mark, _)| mark == "envoyproxy/ratelimit")
-        .unwrap();
-    let theirs = Source {
-        name: "theirs.yaml".to_owned(),
-        text: all[at].1.clone(),
-        ..Source::embedded()
-    };
-    let imported = import::envoy_ratelimit(&theirs).unwrap();
-    assert_eq!(
-        good(&all[at + 1].1).in_words(),
-        good(&imported.yaml).in_words(),
-        "{}",
-        imported.yaml
-    );
+fn the_imports_in_the_documentation_are_what_is_imported() {
+    for (page, fence, name, format) in [
+        (
+            include_str!("../../../../docs/migration.md"),
+            "yaml envoyproxy/ratelimit",
+            "a.yaml",
+            Format::EnvoyRatelimit,
+        ),
+        (
+            include_str!("../../../../docs/migration-haproxy.md"),
+            "haproxy",
+            "haproxy.cfg",
+            Format::Haproxy,
+        ),
+        (
+            include_str!("../../../../docs/migration-kong.md"),
+            "yaml kong",
+            "kong.yaml",
+            Format::Kong,
+        ),
+        (
+            include_str!("../../../../docs/migration-nginx.md"),
+            "nginx",
+            "nginx.conf",
+            Format::Nginx,
+        ),
+        (
+            include_str!("../../../../docs/migration-traefik.md"),
+            "yaml traefik",
+            "dynamic.yaml",
+            Format::Traefik,
+        ),
+    ] {
+        let (theirs, rest) = block(page, fence);
+        let (ours, _) = block(rest, "yaml");
+        let theirs = Source {
+            name: name.to_owned(),
+            text: theirs.to_owned(),
+            ..Source::embedded()
+        };
+        let imported = convert(format, &theirs).unwrap();
+        assert_eq!(
+            good(ours).in_words(),
+            good(&imported.yaml).in_words(),
+            "{fence}: {}",
+            imported.yaml
+        );
+    }
+}
+
+/// The first block behind this fence, and the text after it.
+fn block<'a>(page: &'a str, fence: &str) -> (&'a str, &'a str) {
+    page.split_once(&format!("```{fence}\n"))
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .unwrap_or_else(|| panic!("no block {fence}"))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sluicegate_config::import::{Imported, envoy_ratelimit};
+use sluicegate_config::import::{Format, Imported, convert};
 use sluicegate_config::{Config, Mistakes, Source, load};
 
 fn source(text: &str) -> Source {
@@ -17,6 +17,10 @@ fn imported(text: &str) -> (Imported, Config) {
     let imported = envoy_ratelimit(&source(text)).expect("it is imported");
     let config = load(&source(&imported.yaml), &|_| None).expect("ours is right");
     (imported, config)
+}
+
+fn envoy_ratelimit(source: &Source) -> Result<Imported, Mistakes> {
+    convert(Format::EnvoyRatelimit, source)
 }
 
 fn mistakes(text: &str) -> Mistakes {
@@ -57,10 +61,12 @@ descriptors:
         ]
     );
     for lines in [
-        "  - name: \"user\"\n    match: { domain: \"edge\" }\n    key: [\"descriptor:user\"]\n    rate: 10/s\n    burst: 10\n",
-        "    replaces: \"user\"\n    match: { domain: \"edge\", descriptor: { \"user\": \"vip\" } }\n    key: [global]\n    rate: 600/m\n",
-        "    mode: shadow\n",
-        "descriptor: { \"path\": \"/slow\", \"status\": \"404\" } }\n    key: [global]\n    rate: 5/30d\n    burst: 5\n",
+        "  - name: \"user\"\n    match: { domain: \"edge\" }\n    key: [\"descriptor:user\"]\n    # differs: ratelimit counts in windows",
+        "    rate: 10/s\n    burst: 10\n",
+        "    replaces: \"user\"\n    match: { domain: \"edge\", descriptor: { \"user\": \"vip\" } }\n    key: [global]\n",
+        "    rate: 600/m\n    burst: 600\n    mode: shadow\n",
+        "descriptor: { \"path\": \"/slow\", \"status\": \"404\" } }\n    key: [global]\n",
+        "    # differs: a month is 30 days and a year 365, not those of the calendar\n    rate: 5/30d\n    burst: 5\n",
         "    match: { domain: \"edge\", descriptor: { \"path\": \"/slow\" } }\n    key: [\"descriptor:user\"]\n    average: 0 # unlimited\n",
     ] {
         assert!(
@@ -93,12 +99,14 @@ descriptors:
 ",
     );
     assert_eq!(config.policy.limits().len(), 3);
-    let differences = imported.differences.join("\n");
+    let differences = [imported.differences, imported.not_carried_over]
+        .concat()
+        .join("\n");
     for reported in [
-        "descriptors[0] is left out: a limit cannot match values by prefix (\"x*\")",
-        "descriptors[1].rate_limit is left out: a limit cannot block everything",
-        "descriptors[2].detailed_metric is left out",
-        "descriptors[2].rate_limit.replaces is left out",
+        "descriptors[0]: a limit cannot match values by prefix (\"x*\")",
+        "descriptors[1].rate_limit: a limit cannot block everything",
+        "descriptors[2].detailed_metric: our metrics",
+        "descriptors[2].rate_limit.replaces: a limit replaces",
         "d.e-y and d-x.e are both charged where both cover a descriptor",
     ] {
         assert!(

@@ -5,6 +5,7 @@ mod expansion;
 mod external;
 mod hostile_files;
 mod import;
+mod import_golden;
 mod limits;
 mod listeners;
 mod mistakes;

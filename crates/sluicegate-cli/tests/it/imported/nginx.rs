@@ -1,0 +1,78 @@
+//! nginx with `limit_req`. Rates are low, so that nothing refills while a test runs.
+
+use std::process::Command;
+
+use super::{ANN, Asked, BOB, Pair};
+
+const FILE: &str = r#"
+daemon off;
+master_process off;
+pid nginx.pid;
+error_log stderr;
+events {}
+http {
+    access_log off;
+    geo $known { default 1; 127.0.0.3/32 0; }
+    map $known $client { 0 ""; 1 $binary_remote_addr; }
+    map $request_method $writer { default ""; POST $binary_remote_addr; }
+    limit_req_zone $client zone=site:1m rate=2r/m;
+    limit_req_zone $client zone=login:1m rate=1r/m;
+    limit_req_zone $writer zone=writes:1m rate=1r/m;
+    limit_req_zone $http_x_api_key zone=keys:1m rate=1r/m;
+    limit_req_status 429;
+    server {
+        listen 127.0.0.1:8000;
+        location / { limit_req zone=site burst=4 nodelay; proxy_pass http://127.0.0.1:3000; }
+        location /login/ { limit_req zone=login burst=1 nodelay; proxy_pass http://127.0.0.1:3000; }
+        location /once/ { limit_req zone=login; proxy_pass http://127.0.0.1:3000; }
+        location /static/ { proxy_pass http://127.0.0.1:3000; }
+        location /forms/ { limit_req zone=writes burst=2 nodelay; proxy_pass http://127.0.0.1:3000; }
+        location /keys/ { limit_req zone=keys burst=1 nodelay; proxy_pass http://127.0.0.1:3000; }
+    }
+}
+"#;
+
+fn get<'a>(path: &'a str, headers: &'a [&'a str]) -> Asked<'a> {
+    Asked {
+        from: ANN,
+        method: "GET",
+        path,
+        headers,
+    }
+}
+
+#[test]
+fn imported_limits_of_nginx_let_the_same_requests_pass() {
+    let mut nginx = Command::new("nginx");
+    // The directory with the files is the working directory.
+    nginx
+        .args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
+        .env(
+            "PATH",
+            format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()),
+        );
+    let pair = Pair::start("nginx", &[("nginx.conf", FILE)], &mut nginx);
+    pair.passes(&get("/", &[]), 5);
+    pair.passes(&get("/login/", &[]), 2);
+    pair.is_not_limited(&get("/static/x", &[]), 9);
+    pair.is_not_limited(&get("/forms/x", &[]), 9);
+    let post = Asked {
+        method: "POST",
+        ..get("/forms/x", &[])
+    };
+    pair.passes(&post, 3);
+    pair.is_not_limited(&get("/keys/x", &[]), 9);
+    pair.passes(&get("/keys/x", &["X-Api-Key: one"]), 2);
+    pair.passes(&get("/keys/x", &["X-Api-Key: two"]), 2);
+    let known = Asked {
+        from: BOB,
+        ..get("/", &[])
+    };
+    pair.is_not_limited(&known, 9);
+    assert!(
+        pair.told
+            .contains("the original counts it together with login"),
+        "{}",
+        pair.told
+    );
+}
