@@ -145,7 +145,7 @@ fn an_override_holds_until_it_is_ended() {
     );
     let words = said(
         &sluicegate,
-        "override per-caller ann --unlimited --for 1h --reason move",
+        "override per-caller ann --unlimited --for 1.5h --reason move",
     );
     assert!(
         words.starts_with("in force: ") && words.contains("by olga: move"),
@@ -173,7 +173,7 @@ fn a_ban_holds_until_it_is_ended() {
     assert_eq!(ask_as(&sluicegate, "ann"), 200);
     let order: Value = serde_json::from_str(&said(
         &sluicegate,
-        "ban 127.0.0.0/8 --for 1h --reason scraping --json",
+        "ban 127.0.0.0/8 --for 1h30m --reason scraping --json",
     ))
     .unwrap();
     eventually("the ban holds", || ask_as(&sluicegate, "ben") == 403);

@@ -188,8 +188,15 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         &DRIP_KEYS,
         "cannot be combined with max, duration or min_interval",
     );
-    // The formula counts in milliseconds, so less than one would be zero.
-    let span = |field: &Field<'_>| field.duration(Nanos::MILLISECOND..=Nanos::MAX);
+    // The formula counts in milliseconds and would round down: a part of one is a mistake.
+    let span = |field: &Field<'_>| {
+        let span = field.duration(Nanos::MILLISECOND..=Nanos::MAX)?;
+        let is_whole = span.get().is_multiple_of(Nanos::MILLISECOND.get());
+        if !is_whole {
+            field.note_with_value("must be whole milliseconds");
+        }
+        is_whole.then_some(span)
+    };
     if limit.has("max") != limit.has("duration") {
         let (there, missing) = if limit.has("max") {
             ("max", "duration")

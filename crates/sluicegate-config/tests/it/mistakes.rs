@@ -26,7 +26,7 @@ fn all_mistakes_are_told_at_once_with_line_and_column() {
     let reported = try_load(MANY).unwrap_err().to_string();
     let expected = r#"
 sluicegate.yaml:2:11: proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (got "127.0.0.1:80800")
-sluicegate.yaml:3:21: proxy.timeouts.idle: expected a whole number and a unit (ns, us, ms, s, m, h, d) (got "1M")
+sluicegate.yaml:3:21: proxy.timeouts.idle: expected a number and a unit (ns, us, ms, s, m, h, d), such as 30s, 1.5s or 1m30s (got "1M")
 sluicegate.yaml:4:3: proxy: unknown key `max_conections`, did you mean `max_connections`?
 sluicegate.yaml:6:21: client_ip.trusted_proxies[0]: expected addresses such as 10.0.0.0/8 or 2001:db8::/32 (got "10.0.0.0/33")
 sluicegate.yaml:11:5: limits[0]: unknown key `brust`, did you mean `burst`?
