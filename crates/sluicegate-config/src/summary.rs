@@ -11,6 +11,8 @@ use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
 
+use sluicegate_core::Limit;
+
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
 
 impl Config {
@@ -54,13 +56,32 @@ impl Config {
             )
         };
         words.extend(self.traces.iter().map(traced));
+        words.extend(
+            self.switched_off
+                .iter()
+                .filter_map(|path| off_in_words(path)),
+        );
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }
         for limit in self.policy.limits() {
             words.extend(limit::in_words(limit, self));
         }
+        let off = |limit: &Limit| format!("{} is off: neither enforced nor counted", limit.name);
+        words.extend(self.policy.disabled().iter().map(off));
         words
+    }
+}
+
+/// A section that is turned off, unless another sentence says so already.
+fn off_in_words(path: &str) -> Option<String> {
+    match path {
+        "proxy" | "decisions" | "admin" => None,
+        "external" => Some(
+            "external is off: limits that would ask the limits service have their own numbers"
+                .to_owned(),
+        ),
+        path => Some(format!("{path} is off")),
     }
 }
 

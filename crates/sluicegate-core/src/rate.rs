@@ -140,7 +140,10 @@ fn parse_span(text: &str) -> Result<Nanos, SpanError> {
 /// behind them.
 fn parse_part(text: &str) -> Result<(Nanos, Nanos, &str), SpanError> {
     let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let (number, rest) = text.split_at(text.find(|letter: char| !is_number(letter)).unwrap_or(text.len()));
+    let (number, rest) = text.split_at(
+        text.find(|letter: char| !is_number(letter))
+            .unwrap_or(text.len()),
+    );
     let rest = rest.trim_start();
     let unit_end = rest
         .find(|letter: char| is_number(letter) || letter.is_whitespace())
@@ -155,9 +158,7 @@ fn parse_number(number: &str, unit: Nanos) -> Result<Nanos, SpanError> {
     /// Every fraction of a unit that is whole nanoseconds has fewer digits; the product with the
     /// longest unit fits 128 bits.
     const FRACTION_DIGITS_MAX: usize = 18;
-    let is_digits = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if !is_digits(whole) || !is_digits(fraction) {
         return Err(SpanError::Malformed);

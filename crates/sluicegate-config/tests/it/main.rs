@@ -3,6 +3,7 @@
 mod docs;
 mod expansion;
 mod external;
+mod factors;
 mod hostile_files;
 mod import;
 mod limits;
@@ -16,6 +17,7 @@ mod schema;
 mod sections;
 mod store;
 mod summary;
+mod switches;
 
 use std::path::PathBuf;
 

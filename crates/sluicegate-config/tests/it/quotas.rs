@@ -78,7 +78,7 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         ),
         (
             "rate: 1/s, burst: 0",
-            "limits[0].burst: must be at least 1 (got 0)",
+            "limits[0].burst: must be at least 1; write 1 for a burst of one request, or leave it out for those of one period (got 0)",
         ),
         (
             "rate: 1/s, burst: -1",
@@ -124,7 +124,10 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
             "average: 1, period: 60",
             "limits[0].period: expected a duration with its unit, such as 30s (got 60)",
         ),
-        ("size: 0", "limits[0].size: must be at least 1 (got 0)"),
+        (
+            "size: 0",
+            "limits[0].size: must be at least 1; enabled: false turns the limit off, average: 0 is unlimited, and access.deny refuses callers (got 0)",
+        ),
         (
             "size: 1, drip_size: 0",
             "limits[0].drip_size: must be at least 1 (got 0)",
@@ -135,7 +138,7 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         ),
         (
             "max: 0, duration: 1s",
-            "limits[0].max: must be at least 1 (got 0)",
+            "limits[0].max: must be at least 1; enabled: false turns the limit off, average: 0 is unlimited, and access.deny refuses callers (got 0)",
         ),
         (
             "max: 1, duration: 0s",

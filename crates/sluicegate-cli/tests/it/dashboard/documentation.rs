@@ -84,7 +84,10 @@ fn play_day(sluicegate: &Sluicegate, length: Duration) {
             ask(&mut stream, decisions, &json!({ "subject": subject }));
         };
         for visitor in 0..(1.0 + 2.0 * wave) as u32 {
-            visit(format!("198.51.100.{}", (tick * 7 + visitor * 31) % 200), "/");
+            visit(
+                format!("198.51.100.{}", (tick * 7 + visitor * 31) % 200),
+                "/",
+            );
         }
         if tick.is_multiple_of(12) {
             visit("203.0.113.7".to_owned(), "/sign-in");
