@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod convert;
+mod diff;
 mod expand;
 mod field;
 pub mod import;
@@ -34,6 +35,7 @@ mod typed;
 
 use std::cell::RefCell;
 
+pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;

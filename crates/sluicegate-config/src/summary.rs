@@ -4,12 +4,13 @@
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
 mod external;
-mod limit;
+pub(crate) mod limit;
 mod store;
 
 use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
+pub(crate) use store::failure;
 
 use sluicegate_core::Limit;
 
@@ -159,7 +160,7 @@ fn route_in_words(route: &Route, rest: &str) -> String {
 }
 
 /// A server as a URL, with the scheme of its HTTP version.
-fn upstream_in_words(upstream: &Upstream) -> String {
+pub(crate) fn upstream_in_words(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Echo => "the built-in echo".to_owned(),
         Upstream::Server {

@@ -35,7 +35,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
         });
     }
     if let Some(factor) = &limit.factor {
-        words.push(factor_in_words(name, factor));
+        words.push(self::factor(name, factor));
     }
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
@@ -62,7 +62,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
 }
 
 /// The numbers that a factor divides, and where it comes from.
-fn factor_in_words(name: &str, rule: &FactorRule) -> String {
+pub(crate) fn factor(name: &str, rule: &FactorRule) -> String {
     let divided = match rule.applies_to {
         ScaledPart::Size => format!("{name} is divided"),
         ScaledPart::Rate => format!("the rate of {name} is divided"),
@@ -168,7 +168,7 @@ fn article(unit: &str) -> &'static str {
 }
 
 /// The callers who have a counter of their own.
-fn callers(key: &[KeyPart]) -> String {
+pub(crate) fn callers(key: &[KeyPart]) -> String {
     match key {
         [KeyPart::Global] => "for all requests together".to_owned(),
         parts => format!(
@@ -193,7 +193,7 @@ fn part(part: &KeyPart) -> String {
 }
 
 /// The conditions: `for POST below /api at a.example with x-beta`; empty for everything.
-fn place(matching: &Match) -> String {
+pub(crate) fn place(matching: &Match) -> String {
     let mut words = Vec::new();
     if !matching.methods.is_empty() {
         words.push(format!("for {}", joined(&matching.methods, "or")));

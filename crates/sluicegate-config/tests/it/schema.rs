@@ -1,6 +1,7 @@
 //! The JSON Schema agrees with what is loaded.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sluicegate_config::{Source, schema};
@@ -36,6 +37,38 @@ fn the_schema_is_a_schema() {
         schema()["$schema"],
         "https://json-schema.org/draft/2020-12/schema"
     );
+}
+
+/// Editors find the schema by its address, and from the first line of each example.
+#[test]
+fn the_schema_has_an_address_and_every_example_names_it() {
+    let id = schema()["$id"].clone();
+    let id = id.as_str().unwrap();
+    assert!(
+        id.starts_with("https://") && id.ends_with("sluicegate.schema.json"),
+        "{id}"
+    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let directories = std::fs::read_dir(root.join("examples")).unwrap();
+    let examples = directories.map(|entry| entry.unwrap().path());
+    let examples = examples.chain([root.join("docs/examples")]);
+    let files = examples.map(|directory| directory.join("sluicegate.yaml"));
+    let files: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
+    assert!(files.len() >= 8, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let named = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# yaml-language-server: $schema="))
+            .unwrap_or_else(|| panic!("{}", file.display()));
+        let found = file.parent().unwrap().join(named);
+        let found = std::fs::read_to_string(&found)
+            .unwrap_or_else(|error| panic!("{}: {error}", found.display()));
+        let found: Value = serde_json::from_str(&found).unwrap();
+        assert_eq!(found["$id"], id);
+        accepts(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    }
 }
 
 #[test]
