@@ -200,13 +200,13 @@ fn limits_come_and_go_and_change_their_names() {
             .collect()
     };
     assert_eq!(
-        told(&[a.clone()], &[a.clone(), b.clone()]),
+        told(std::slice::from_ref(&a), &[a.clone(), b.clone()]),
         [
             "added limits.b: b is new: at most 2 requests at once and 2 a second, for each client address"
         ]
     );
     assert_eq!(
-        told(&[a.clone(), b.clone()], &[b.clone()]),
+        told(&[a.clone(), b.clone()], std::slice::from_ref(&b)),
         [
             "removed limits.a: a is gone: it was at most 1 request at once and 1 a second, for each client address"
         ]

@@ -6,7 +6,7 @@ use crate::limits::one;
 use crate::{good, wrong};
 
 fn factor(number: f64) -> Factor {
-    Factor::new(number).unwrap()
+    Factor::new(number).expect("a factor")
 }
 
 /// The quota of a caller with this claim, of a limit with these keys.
@@ -15,11 +15,11 @@ fn quota_of(keys: &str, claim: (&str, &str)) -> Option<Quota> {
     let config = good(&one(keys));
     let principal = Principal::new("ann").claim(claim.0, claim.1);
     let subject = Subject {
-        client_ip: Some("203.0.113.7".parse().unwrap()),
+        client_ip: "203.0.113.7".parse().ok(),
         principal: Some(&principal),
         ..Subject::ANONYMOUS
     };
-    let charges = config.policy.charges_for(&subject, 1).unwrap();
+    let charges = config.policy.charges_for(&subject, 1).expect("a whole key");
     charges.first().map(|charge| charge.quota)
 }
 
