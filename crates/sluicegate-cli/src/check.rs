@@ -1,39 +1,99 @@
 //! `sluicegate check`: validates a configuration and prints in sentences what it enforces.
 //!
-//! `serve` and `explain` load their configuration through [`read`] too, so all three accept the same files.
+//! `serve`, `explain` and `diff` load their configurations through this file too, so all of them
+//! accept the same files.
 
-use std::io::IsTerminal;
-use std::path::Path;
+mod report;
 
+pub use report::mistakes_as_json;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
 use sluicegate_config::{Mistakes, Source, load};
 use sluicegate_server::LoadedConfig;
 
+use crate::color;
 use crate::exit_code::{FAILED, FINE};
 
-/// Prints the sentences to standard output, or every mistake to standard error.
-pub fn run(path: Option<&Path>) -> u8 {
-    match read(path) {
-        Ok(loaded) => {
-            loaded
-                .config
-                .in_words()
-                .iter()
-                .for_each(|sentence| println!("{sentence}"));
-            FINE
+/// Arguments of `sluicegate check`.
+#[derive(Args)]
+pub struct Check {
+    /// The configuration file, or - for standard input [env: SLUICEGATE_CONFIG=] [default: the built-in
+    /// configuration]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The configuration file, as for `serve`
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// The form of the output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Print the result as JSON; the same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+/// The form of the output of `sluicegate check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Sentences, and mistakes with the line they are in
+    Text,
+    /// One JSON object, with the place of each mistake
+    Json,
+    /// Workflow commands of GitHub Actions, which show mistakes beside the changed lines
+    Github,
+}
+
+impl Check {
+    /// Prints what the configuration enforces, or every mistake.
+    pub fn run(self) -> u8 {
+        let from_environment = || {
+            let name = std::env::var_os("SLUICEGATE_CONFIG").filter(|name| !name.is_empty());
+            name.map(PathBuf::from)
+        };
+        let path = self.file.or(self.config).or_else(from_environment);
+        let format = if self.json { Format::Json } else { self.format };
+        let source = source(path.as_deref());
+        let name = source.as_ref().map_or_else(
+            |mistakes| mistakes.source_name().to_owned(),
+            |source| source.name.clone(),
+        );
+        let read = source.and_then(load_source);
+        match (&read, format) {
+            (Ok(loaded), Format::Text | Format::Github) => {
+                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+            }
+            (Err(mistakes), Format::Text) => show(mistakes),
+            (Err(mistakes), Format::Github) => print!("{}", report::github(mistakes)),
+            (read, Format::Json) => println!("{:#}", report::json(&name, read.as_ref())),
         }
-        Err(mistakes) => {
-            show(&mistakes);
-            FAILED
-        }
+        if read.is_ok() { FINE } else { FAILED }
     }
 }
 
 /// Loads a file, or the built-in configuration. The error holds every mistake, not only the first.
 pub fn read(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
-    let source = match path {
-        None => Source::embedded(),
-        Some(path) => Source::read(path)?,
-    };
+    let source = path.map_or_else(|| Ok(Source::embedded()), Source::read)?;
+    load_source(source)
+}
+
+/// The same for commands that end: `-` is standard input, which cannot be read a second time.
+pub fn read_once(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
+    source(path).and_then(load_source)
+}
+
+fn source(path: Option<&Path>) -> Result<Source, Mistakes> {
+    match path {
+        None => Ok(Source::embedded()),
+        Some(path) if path == Path::new("-") => {
+            Source::read_from("standard input", std::io::stdin().lock())
+        }
+        Some(path) => Source::read(path),
+    }
+}
+
+fn load_source(source: Source) -> Result<LoadedConfig, Mistakes> {
     let config = load(&source, &|name| std::env::var(name).ok())?;
     Ok(LoadedConfig {
         config,
@@ -41,7 +101,8 @@ pub fn read(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
     })
 }
 
-/// Prints every mistake with the line of the file it is in; in colour on a terminal.
+/// Prints every mistake with the line of the file it is in; in colour on a terminal, unless
+/// `NO_COLOR` is set.
 pub fn show(mistakes: &Mistakes) {
-    eprintln!("{}", mistakes.render(std::io::stderr().is_terminal()));
+    eprintln!("{}", mistakes.render(color::is_wanted(&std::io::stderr())));
 }

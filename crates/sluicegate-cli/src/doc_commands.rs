@@ -119,7 +119,7 @@ fn words(command: &str) -> Vec<String> {
                 quote = Some(letter);
                 word.get_or_insert_default();
             }
-            (None, '|' | '>' | '&' | ';' | '#' | ')') => break,
+            (None, '|' | '<' | '>' | '&' | ';' | '#' | ')') => break,
             (None, letter) if letter.is_whitespace() => words.extend(word.take()),
             (_, letter) => word.get_or_insert_default().push(letter),
         }

@@ -123,7 +123,7 @@ fn explain(arguments: &Explain) -> Result<Value, String> {
         return client.post("/v1/explain", &request);
     }
     let loaded =
-        check::read(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
+        check::read_once(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

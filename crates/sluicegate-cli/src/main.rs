@@ -6,6 +6,8 @@
 mod admin_args;
 mod admin_client;
 mod check;
+mod color;
+mod diff;
 #[cfg(test)]
 mod doc_commands;
 mod exit_code;
@@ -59,12 +61,16 @@ enum Command {
         config: Option<PathBuf>,
     },
     /// Validate a configuration and print what it enforces
-    #[command(after_help = "Example:\n  sluicegate check sluicegate.yaml")]
-    Check {
-        /// The configuration file [default: the built-in configuration]
-        #[arg(env = "SLUICEGATE_CONFIG", value_name = "FILE")]
-        config: Option<PathBuf>,
-    },
+    #[command(
+        after_help = "Example:\n  sluicegate check sluicegate.yaml\n  sluicegate check --json - < sluicegate.yaml\n  sluicegate check --format github -c sluicegate.yaml"
+    )]
+    Check(check::Check),
+    /// Say what a change of configuration changes, and for whom
+    ///
+    /// The exit code is 0 when both files enforce the same, 1 when they differ, and 2 when one of them
+    /// has mistakes.
+    #[command(after_help = "Example:\n  sluicegate diff sluicegate.yaml changed.yaml")]
+    Diff(diff::Diff),
     /// Show which limits apply to a request, why, and whether it would pass
     ///
     /// Describe the request as for curl. Nothing is charged.
@@ -136,7 +142,8 @@ enum Command {
 fn main() -> ExitCode {
     let code = match Arguments::parse().command {
         Command::Serve { config } => serve::run(config),
-        Command::Check { config } => check::run(config.as_deref()),
+        Command::Check(check) => check.run(),
+        Command::Diff(diff) => diff.run(),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Import { program } => program.run(),
         Command::Keys(keys) => keys.run(),

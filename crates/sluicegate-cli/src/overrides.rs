@@ -11,7 +11,7 @@ use crate::admin_client::path_of;
 /// Options of both commands.
 #[derive(Args)]
 struct OrderArgs {
-    /// How long it lasts, such as 30m, 1h or 7d
+    /// How long it lasts, such as 30m, 1h30m or 7d
     #[arg(long = "for", value_name = "TIME", required_unless_present_any = ["list", "end"])]
     duration: Option<String>,
     /// Reason, shown in the list and written to the audit log

@@ -6,6 +6,7 @@
 
 mod section;
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -27,6 +28,8 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) base_dir: &'a Path,
     /// The mistakes noted so far.
     pub(crate) mistakes: &'a MistakeLog,
+    /// The paths of the sections that are turned off.
+    pub(crate) switched_off: RefCell<Vec<String>>,
 }
 
 /// A value of the file with its path, ready to be converted.
@@ -175,6 +178,17 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A whole number of at least 1; `hint` says what to write instead of 0.
+    pub(crate) fn at_least_one(&self, hint: &str) -> Option<u64> {
+        let is_zero =
+            matches!(self.node.value, Value::Whole(0)) || self.expanded_text() == Some("0");
+        if is_zero {
+            self.note_with_value(format_args!("must be at least 1; {hint}"));
+            return None;
+        }
+        self.whole_number(1..=u64::MAX)
+    }
+
     /// Notes the range that a number must be in.
     fn note_out_of_range<T>(&self, range: RangeInclusive<u64>) -> Option<T> {
         match (*range.start(), *range.end()) {
@@ -313,6 +327,11 @@ impl<'a> Field<'a> {
         Some(result)
     }
 
+    /// Returns true for a section that has been read and that is turned off.
+    pub(crate) fn is_switched_off(&self) -> bool {
+        self.context.switched_off.borrow().contains(&self.path)
+    }
+
     /// The keys and values of a section whose keys may be anything.
     pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Field<'a>)>> {
         match &self.node.value {
@@ -398,6 +417,7 @@ mod tests {
         let context = ReadContext {
             base_dir: Path::new(""),
             mistakes: &mistakes,
+            switched_off: RefCell::default(),
         };
         let origin = Origin {
             hidden: Some("value from a file"),

@@ -12,13 +12,14 @@
 //! assert_eq!(config.policy.limits()[0].name, "per-client");
 //!
 //! let mut source = Source::embedded();
-//! source.text = "limits:\n  - { name: a, key: [client_ip], rate: 1/s, burst: 0 }\n".to_owned();
+//! source.text = "limits:\n  - { name: a, key: [client_ip], rate: 0/s }\n".to_owned();
 //! let mistakes = load(&source, &|_| None).unwrap_err();
-//! assert_eq!(mistakes.to_string(), "built-in default:2:52: limits[0].burst: must be at least 1 (got 0)");
+//! assert!(mistakes.to_string().starts_with("built-in default:2:40: limits[0].rate: expected at least 1 unit"));
 //! ```
 #![forbid(unsafe_code)]
 
 mod convert;
+mod diff;
 mod expand;
 mod field;
 pub mod import;
@@ -32,6 +33,9 @@ mod summary;
 mod tree;
 mod typed;
 
+use std::cell::RefCell;
+
+pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;
@@ -77,6 +81,7 @@ fn read<T>(
     let context = ReadContext {
         base_dir: &source.base_dir,
         mistakes: &mistakes,
+        switched_off: RefCell::default(),
     };
     let converted = convert(&Field {
         path: String::new(),

@@ -99,6 +99,11 @@ impl Mistakes {
         )
     }
 
+    /// The name of the text, such as that of the file.
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
     /// Each mistake, in the order of the text.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Mistake> {
         self.list.iter()

@@ -25,13 +25,26 @@ impl Source {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text = read_text(path)
+        let text = File::open(path)
+            .and_then(read_text)
             .map_err(|error| Mistakes::whole(&name, format!("cannot be read: {error}")))?;
         let base_dir = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self {
             name,
             text,
             base_dir,
+        })
+    }
+
+    /// Reads an open file or a pipe under a name for messages; names in it are relative to the
+    /// working directory.
+    pub fn read_from(name: &str, input: impl Read) -> Result<Self, Mistakes> {
+        let text = read_text(input)
+            .map_err(|error| Mistakes::whole(name, format!("cannot be read: {error}")))?;
+        Ok(Self {
+            name: name.to_owned(),
+            text,
+            base_dir: PathBuf::new(),
         })
     }
 
@@ -48,9 +61,9 @@ impl Source {
 
 /// Reads at most one byte more than is accepted, so that a longer file is noticed without being
 /// read to its end.
-fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(input: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?
+    input
         .take(Source::LENGTH_MAX as u64 + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() > Source::LENGTH_MAX {

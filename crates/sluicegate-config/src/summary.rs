@@ -4,12 +4,15 @@
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
 mod external;
-mod limit;
+pub(crate) mod limit;
 mod store;
 
 use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
+pub(crate) use store::failure;
+
+use sluicegate_core::Limit;
 
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
 
@@ -54,13 +57,32 @@ impl Config {
             )
         };
         words.extend(self.traces.iter().map(traced));
+        words.extend(
+            self.switched_off
+                .iter()
+                .filter_map(|path| off_in_words(path)),
+        );
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }
         for limit in self.policy.limits() {
             words.extend(limit::in_words(limit, self));
         }
+        let off = |limit: &Limit| format!("{} is off: neither enforced nor counted", limit.name);
+        words.extend(self.policy.disabled().iter().map(off));
         words
+    }
+}
+
+/// A section that is turned off, unless another sentence says so already.
+fn off_in_words(path: &str) -> Option<String> {
+    match path {
+        "proxy" | "decisions" | "admin" => None,
+        "external" => Some(
+            "external is off: limits that would ask the limits service have their own numbers"
+                .to_owned(),
+        ),
+        path => Some(format!("{path} is off")),
     }
 }
 
@@ -138,7 +160,7 @@ fn route_in_words(route: &Route, rest: &str) -> String {
 }
 
 /// A server as a URL, with the scheme of its HTTP version.
-fn upstream_in_words(upstream: &Upstream) -> String {
+pub(crate) fn upstream_in_words(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Echo => "the built-in echo".to_owned(),
         Upstream::Server {

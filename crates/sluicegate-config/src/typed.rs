@@ -57,4 +57,7 @@ pub struct Config {
     pub log: Log,
     /// The collector of spans; `None` is off.
     pub traces: Option<Traces>,
+    /// The paths of the sections that `enabled: false` turns off, such as `principals.jwt`. Limits
+    /// that are off are in the policy.
+    pub switched_off: Vec<String>,
 }

@@ -48,11 +48,15 @@ impl MissingKey {
         }
     }
 
-    pub(crate) fn unknown_limit(name: &str) -> Self {
+    /// There is no limit of this name, or it is off.
+    pub(crate) fn no_limit(name: &str, is_disabled: bool) -> Self {
         Self {
             limit: name.to_owned(),
             part: None,
-            reason: MissingReason::UnknownLimit,
+            reason: match is_disabled {
+                true => MissingReason::LimitIsOff,
+                false => MissingReason::UnknownLimit,
+            },
         }
     }
 }
@@ -90,6 +94,8 @@ pub enum MissingReason {
     },
     /// No limit has this name.
     UnknownLimit,
+    /// The limit of this name is turned off.
+    LimitIsOff,
 }
 
 impl fmt::Display for MissingReason {
@@ -103,6 +109,7 @@ impl fmt::Display for MissingReason {
             Self::NotAnAddress => f.write_str("is not an IP address"),
             Self::TooMany { expected } => write!(f, "the key has only {expected} parts"),
             Self::UnknownLimit => f.write_str("there is no limit of this name"),
+            Self::LimitIsOff => f.write_str("is off (enabled: false)"),
         }
     }
 }

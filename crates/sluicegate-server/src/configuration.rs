@@ -123,6 +123,22 @@ fn decisions_tls(config: &Config) -> Result<Option<EndpointTls>, Vec<String>> {
     tls.transpose().map_err(|mistake| vec![mistake])
 }
 
+/// The settings that differ between two configurations and that a running process keeps until it
+/// is restarted, by their names in the file.
+///
+/// ```
+/// use sluicegate_config::{Source, load};
+///
+/// let old = load(&Source::embedded(), &|_| None).unwrap();
+/// let mut source = Source::embedded();
+/// source.text = source.text.replace(":8080", ":8000");
+/// let new = load(&source, &|_| None).unwrap();
+/// assert_eq!(sluicegate_server::needs_restart(&old, &new), ["proxy.listen"]);
+/// ```
+pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    FixedSettings::of(old).differences(&FixedSettings::of(new))
+}
+
 /// Settings that a running process keeps until it is restarted.
 #[derive(Debug, PartialEq)]
 struct FixedSettings {

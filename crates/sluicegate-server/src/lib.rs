@@ -22,6 +22,7 @@ mod server;
 mod supervisor;
 mod token_file;
 
+pub use configuration::needs_restart;
 pub use decisions::grpc::messages;
 pub use embedded::Embedded;
 pub use operator::{ExplainedLimit, Explanation, Operator, explain_offline};

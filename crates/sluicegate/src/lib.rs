@@ -111,8 +111,8 @@ pub use sluicegate_core::{
     Headers, HostPattern, Key, KeyLayout, KeyPart, LegacyLimit, Limit, LimitOutcome, List, Match,
     MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome, ParseRateError,
     ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors, Principal, ProxyHeader, Quota,
-    QuotaError, QuotaSource, RedisClock, SlidingWindow, Stage, Subject, Timestamp, TokenBucket,
-    UnknownFailurePolicy, algorithm,
+    QuotaError, QuotaSource, RedisClock, ScaledPart, SlidingWindow, Stage, Subject, Timestamp,
+    TokenBucket, UnknownFailurePolicy, algorithm,
 };
 pub use store::{Store, StoreError};
 pub use verdict::Verdict;

@@ -49,7 +49,7 @@ const KNOWN: [Group; 9] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=16,
+        numbers: 1..=23,
     },
     Group {
         prefix: "T-",
@@ -85,7 +85,7 @@ const DUE: [Group; 13] = [
     },
     Group {
         prefix: "H",
-        numbers: 14..=14,
+        numbers: 3..=23,
     },
     Group {
         prefix: "T-",
@@ -130,11 +130,11 @@ mod tests {
     fn ids_are_spelled_as_in_the_table() {
         let known = known();
         for id in [
-            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "T-01", "T-67",
+            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H22", "T-01", "T-67",
         ] {
             assert!(known.iter().any(|known| known == id), "{id}");
         }
-        for id in ["A0", "A17", "A01", "T-1", "T-68", "H17"] {
+        for id in ["A0", "A17", "A01", "T-1", "T-68", "H0", "I1"] {
             assert!(!known.iter().any(|known| known == id), "{id}");
         }
     }

@@ -5,13 +5,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::style::Color;
 use serde_json::json;
 
 use super::app::{App, AppAction};
 use super::draw::draw;
 use super::status::{StatusReport, TopQuery, fetch_status};
 use crate::admin_client::{AdminClient, path_of};
+use crate::color;
 use crate::exit_code::FINE;
 use crate::sanitize::sanitize;
 
@@ -100,6 +103,7 @@ fn screen_loop(
     commands: &Sender<PollCommand>,
     results: &Receiver<PollResult>,
 ) -> std::io::Result<()> {
+    let has_colors = color::is_wanted(&std::io::stdout());
     let mut has_changed = true;
     loop {
         for result in results.try_iter() {
@@ -110,7 +114,12 @@ fn screen_loop(
             }
         }
         if has_changed {
-            terminal.draw(|frame| draw(&app, frame))?;
+            terminal.draw(|frame| {
+                draw(&app, frame);
+                if !has_colors {
+                    remove_colors(frame.buffer_mut());
+                }
+            })?;
         }
         has_changed = event::poll(EVENT_WAIT)?;
         if !has_changed {
@@ -131,5 +140,13 @@ fn screen_loop(
                 drop(commands.send(PollCommand::Reset { limit, parts }))
             }
         }
+    }
+}
+
+/// Leaves bold and reversed text only.
+fn remove_colors(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        cell.fg = Color::Reset;
+        cell.bg = Color::Reset;
     }
 }

@@ -145,7 +145,7 @@ fn an_override_holds_until_it_is_ended() {
     );
     let words = said(
         &sluicegate,
-        "override per-caller ann --unlimited --for 1h --reason move",
+        "override per-caller ann --unlimited --for 1.5h --reason move",
     );
     assert!(
         words.starts_with("in force: ") && words.contains("by olga: move"),
@@ -173,7 +173,7 @@ fn a_ban_holds_until_it_is_ended() {
     assert_eq!(ask_as(&sluicegate, "ann"), 200);
     let order: Value = serde_json::from_str(&said(
         &sluicegate,
-        "ban 127.0.0.0/8 --for 1h --reason scraping --json",
+        "ban 127.0.0.0/8 --for 1h30m --reason scraping --json",
     ))
     .unwrap();
     eventually("the ban holds", || ask_as(&sluicegate, "ben") == 403);
@@ -331,8 +331,13 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(sluicegate: &Sluicegate, line: &str) -> Self {
+        Self::start_with(sluicegate, "NO_COLOR=", line)
+    }
+
+    /// With a variable of the environment, such as `A=b`.
+    fn start_with(sluicegate: &Sluicegate, variable: &str, line: &str) -> Self {
         let program = env!("CARGO_BIN_EXE_sluicegate");
-        let shell = format!("stty rows 30 cols 110; exec '{program}' {line}");
+        let shell = format!("stty rows 30 cols 110; exec env {variable} '{program}' {line}");
         let mut child = Command::new("script")
             .args(["-q", "-e", "-c", &shell, "/dev/null"])
             .env(
@@ -409,4 +414,20 @@ fn top_on_a_terminal_shows_the_denied_caller_and_resets_it() {
     assert_eq!(ended.code(), Some(0));
     // The screen that was there before comes back.
     top.wait_for("\u{1b}[?1049l");
+}
+
+#[test]
+fn top_has_no_colours_where_nobody_wants_them() {
+    let sluicegate = Sluicegate::start(CONFIG);
+    let colours = |variable: &str| {
+        let mut top = OnTerminal::start_with(&sluicegate, variable, "top");
+        top.wait_for("healthy");
+        top.press("q");
+        top.wait_for("\u{1b}[?1049l");
+        let screen = top.screen.lock().unwrap();
+        // Green, as foreground of the 256 colours.
+        String::from_utf8_lossy(&screen).contains("\u{1b}[38;5;2")
+    };
+    assert!(colours("NO_COLOR="));
+    assert!(!colours("NO_COLOR=1"));
 }

@@ -21,13 +21,15 @@ pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
     let Some(field) = field else {
         return by_default;
     };
+    let off = Admin {
+        listen: None,
+        token_file: None,
+    };
     if is_off(field) {
-        return Admin {
-            listen: None,
-            token_file: None,
-        };
+        return off;
     }
     let read = field.section(|section| {
+        let is_on = section.enabled();
         let listen = section.optional("listen", Field::socket);
         let token_file = section.optional("token_file", Field::file);
         let is_open = listen.is_some_and(|listen| !listen.ip().to_canonical().is_loopback());
@@ -37,9 +39,12 @@ pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
                 "an address that is not loopback needs a token",
             );
         }
-        Admin {
-            listen: listen.or(by_default.listen),
-            token_file,
+        match is_on {
+            false => off,
+            true => Admin {
+                listen: listen.or(by_default.listen),
+                token_file,
+            },
         }
     });
     read.unwrap_or(by_default)

@@ -14,13 +14,14 @@ use crate::typed::{Config, Decisions, DecisionsTls};
 pub(super) fn decisions(field: Option<&Field<'_>>) -> Decisions {
     let read = field.and_then(|field| {
         field.section(|section| {
+            let is_on = section.enabled();
             let decisions = Decisions {
                 http: section.optional("http", Field::socket),
                 token_file: section.optional("token_file", Field::file),
                 allow_remote: section.read("allow_remote", false, Field::boolean),
                 grpc: section.optional("grpc", Field::socket),
                 resp: section.optional("resp", Field::socket),
-                tls: section.subsection("tls").and_then(|field| field.section(tls)),
+                tls: section.subsection("tls").and_then(|field| field.section(tls)?),
             };
             // TLS without client certificates lets everybody in, so it does not count here.
             let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
@@ -32,19 +33,21 @@ pub(super) fn decisions(field: Option<&Field<'_>>) -> Decisions {
                      strangers away",
                 );
             }
-            decisions
-        })
+            is_on.then_some(decisions)
+        })?
     });
     read.unwrap_or_default()
 }
 
-/// `{ cert, key, client_ca_file }`
-fn tls(section: &mut Section<'_>) -> DecisionsTls {
+/// `{ enabled, cert, key, client_ca_file }`; `None` when it is off.
+fn tls(section: &mut Section<'_>) -> Option<DecisionsTls> {
+    let is_on = section.enabled();
     let server = certificate(section);
-    DecisionsTls {
+    let client_ca_file = section.optional("client_ca_file", Field::file);
+    is_on.then_some(DecisionsTls {
         server,
-        client_ca_file: section.optional("client_ca_file", Field::file),
-    }
+        client_ca_file,
+    })
 }
 
 /// Notes that two listeners are at one address: requests for one would end up at the other.

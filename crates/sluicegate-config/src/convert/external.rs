@@ -19,9 +19,10 @@ const SCHEMES: [(&str, BackendScheme); 2] = [
     ("https", BackendScheme::Https),
 ];
 
-/// The settings; `None` when the address of the service cannot be read.
+/// The settings; `None` when the section is off, or the address of the service cannot be read.
 pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSettings> {
     field.section(|section| {
+        let is_on = section.enabled();
         let service = service(section);
         let timeout = Nanos::MILLISECOND..=Nanos::MINUTE;
         let cache_ttl = Nanos::SECOND..=Nanos::DAY;
@@ -57,7 +58,7 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
                 .map(|field| backend_url(&field))
                 .unwrap_or_default(),
         };
-        service.map(|_| settings)
+        service.filter(|_| is_on).map(|_| settings)
     })?
 }
 
@@ -81,6 +82,7 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
             section.refuse("grpc", "cannot be combined with http: one service is asked");
             None
         }
+        (None, None) if section.is_off() => None,
         (None, None) => {
             section
                 .field()
@@ -197,7 +199,7 @@ fn grpc(field: &Field<'_>) -> Option<ExternalService> {
 fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
     let read = section.subsection("tls").and_then(|field| {
         field.section(|section| {
-            let enabled = !has_switch || section.read("enabled", true, Field::boolean);
+            let enabled = !has_switch || section.enabled();
             let ca_file = section.optional("ca_file", |field| match field.any_text() {
                 Some("") => None,
                 _ => field.file(),

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{
-    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyLayout, KeyPart, Limit,
-    Match, Mode, OnMissingKey, Policy, PolicyError, QuotaSource,
+    DescriptorMatch, FailurePolicy, HeaderMatch, KeyLayout, KeyPart, Limit, Match, Mode,
+    OnMissingKey, Policy, PolicyError, QuotaSource,
 };
 
+use super::factor::factor;
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
 use crate::field::{Field, Section};
@@ -29,10 +30,20 @@ pub(super) struct LimitContext {
     pub(super) prefixes: Prefixes,
     /// The policy of limits without one of their own.
     pub(super) on_failure: FailurePolicy,
-    /// True when there is a service to ask for quotas.
-    pub(super) has_external: bool,
+    /// The service to ask for quotas.
+    pub(super) external: ExternalSwitch,
     /// The form of keys in Redis; `None` for a store in this process.
     pub(super) key_layout: Option<KeyLayout>,
+}
+
+/// The section `external` of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExternalSwitch {
+    /// There is none.
+    Absent,
+    /// It is turned off: limits that would ask the service have their own numbers.
+    Off,
+    On,
 }
 
 /// All limits. A policy without limits takes their place when one of them is wrong.
@@ -53,7 +64,7 @@ pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy
         note_shared_counters(&fields, &limits, layout);
     }
     match Policy::new(limits) {
-        Ok(policy) if context.has_external => policy.asking_service(),
+        Ok(policy) if context.external == ExternalSwitch::On => policy.asking_service(),
         Ok(policy) => policy,
         Err(errors) => {
             errors
@@ -83,7 +94,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
         // Every key is read even without a name, so that its mistakes are noted as well.
         let limit = Limit {
             quota: quota(section),
-            quota_from: quota_from(section, context.has_external),
+            quota_from: quota_from(section, context.external),
             key: key
                 .map(|field| key_parts(&field))
                 .unwrap_or_else(|| vec![KeyPart::Global]),
@@ -103,6 +114,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
                 .subsection("factor")
                 .and_then(|field| factor(&field)),
             prefixes: context.prefixes,
+            enabled: section.read("enabled", true, Field::boolean),
             ..Limit::unlimited(name.unwrap_or_default())
         };
         name.map(|_| limit)
@@ -110,7 +122,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
 }
 
 /// The source of a caller's quota: the limit itself, or the limits service.
-fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
+fn quota_from(section: &mut Section<'_>, external: ExternalSwitch) -> QuotaSource {
     let sources = [
         ("static", QuotaSource::Limit),
         ("external", QuotaSource::External),
@@ -118,7 +130,7 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
     let source = section.read("quota_from", QuotaSource::Limit, |field| {
         field.word(&sources)
     });
-    if source == QuotaSource::External && !has_external {
+    if source == QuotaSource::External && external == ExternalSwitch::Absent {
         section
             .first_of(&["quota_from"])
             .note("needs the section external, which names the service to ask");
@@ -127,7 +139,10 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
         let why = "external needs algorithm token_bucket or gcra: the service answers with average, period and burst";
         section.first_of(&["quota_from"]).note(why);
     }
-    source
+    match external {
+        ExternalSwitch::Off => QuotaSource::Limit,
+        ExternalSwitch::Absent | ExternalSwitch::On => source,
+    }
 }
 
 /// The parts of a key, each once; at least one.
@@ -217,29 +232,6 @@ fn descriptors(field: &Field<'_>) -> Option<Vec<DescriptorMatch>> {
         }
     }
     Some(entries)
-}
-
-/// `factor: { claim, default }`
-fn factor(field: &Field<'_>) -> Option<FactorRule> {
-    field.section(|section| {
-        let claim = section
-            .need("claim", "the claim that holds the factor")
-            .and_then(|field| field.text());
-        let default = section.read("default", Factor::ONE, |field| {
-            let factor = Factor::new(field.number()?);
-            factor
-                .map_err(|_| {
-                    field.note_with_value(
-                        "must be a finite number of at least 0, where 0 is unlimited",
-                    )
-                })
-                .ok()
-        });
-        FactorRule {
-            claim: claim.unwrap_or_default().to_owned(),
-            default,
-        }
-    })
 }
 
 /// Returns true, and notes it, when a limit begins a chain of very many replacements: checking all

@@ -9,6 +9,7 @@ mod admin;
 mod client_ip;
 mod decisions;
 mod external;
+mod factor;
 mod failure;
 mod limits;
 mod names;
@@ -32,6 +33,10 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
     field.section(|top| {
         let (client_ip, prefixes) = client_ip::client_ip(top.subsection("client_ip").as_ref());
         let store = store::store(top.subsection("store").as_ref());
+        let external = top.subsection("external");
+        let external_settings = external
+            .as_ref()
+            .and_then(|field| external::external(field, &store));
         let config = Config {
             proxy: top
                 .subsection("proxy")
@@ -46,22 +51,25 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                 limits::LimitContext {
                     prefixes,
                     on_failure: store.on_failure,
-                    has_external: top.has("external"),
+                    external: match &external {
+                        None => limits::ExternalSwitch::Absent,
+                        Some(field) if field.is_switched_off() => limits::ExternalSwitch::Off,
+                        Some(_) => limits::ExternalSwitch::On,
+                    },
                     key_layout: match &store.kind {
                         StoreKind::Redis(redis) => Some(redis.key_layout),
                         StoreKind::Local { .. } => None,
                     },
                 },
             )),
-            external: top
-                .subsection("external")
-                .and_then(|field| external::external(&field, &store)),
+            external: external_settings,
             store,
             response: response::response(top.subsection("response").as_ref()),
             log: response::log(top.subsection("log").as_ref()),
             traces: top
                 .subsection("traces")
                 .and_then(|field| traces::traces(&field)),
+            switched_off: field.context.switched_off.take(),
         };
         // Listeners are in several sections, so they are compared at the end.
         admin::note_shared_address(&config, top);

@@ -35,6 +35,7 @@ const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [
 pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
     let read = field.and_then(|field| {
         field.section(|section| {
+            let is_on = section.enabled();
             let principals = Principals {
                 api_keys: section
                     .subsection("api_keys")
@@ -48,40 +49,45 @@ pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
                     ])
                 }),
             };
-            if principals.required && section.present(&["api_keys", "jwt"]).is_empty() {
+            // A section that is turned off is as good as none.
+            let is_off = |key: &&'static str| section.first_of(&[key]).is_switched_off();
+            let has_none = section.present(&["api_keys", "jwt"]).iter().all(is_off);
+            if principals.required && has_none && is_on {
                 section.refuse(
                     "required",
                     "needs api_keys or jwt: without them every request is rejected",
                 );
             }
-            principals
-        })
+            is_on.then_some(principals)
+        })?
     });
     read.unwrap_or_default()
 }
 
-/// `{ header, file }`
+/// `{ enabled, header, file }`; `None` when it is off.
 fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
     field.section(|section| {
+        let is_on = section.enabled();
         let header = section.read("header", "x-api-key".to_owned(), Field::header_name);
         let file = section
             .need("file", "the list of keys")
             .and_then(|field| field.file())
             .unwrap_or_default();
-        ApiKeys { header, file }
-    })
+        is_on.then_some(ApiKeys { header, file })
+    })?
 }
 
-/// `{ header, jwks_file, issuer, audience, algorithms, leeway }`
+/// `{ enabled, header, jwks_file, issuer, audience, algorithms, leeway }`; `None` when it is off.
 fn jwt(field: &Field<'_>) -> Option<Jwt> {
     field.section(|section| {
+        let is_on = section.enabled();
         let header = section.read("header", "authorization".to_owned(), Field::header_name);
         let jwks_file = section.need("jwks_file", "the keys that tokens are signed with");
         let algorithms = match section.get("algorithms") {
             None => ALGORITHMS_BY_DEFAULT.to_vec(),
             Some(field) => algorithms(&field),
         };
-        Jwt {
+        let jwt = Jwt {
             header,
             jwks_file: jwks_file.and_then(|field| field.file()).unwrap_or_default(),
             issuer: section.text_or_none("issuer"),
@@ -90,8 +96,9 @@ fn jwt(field: &Field<'_>) -> Option<Jwt> {
             leeway: section.read("leeway", Nanos::MINUTE, |field| {
                 field.duration(Nanos::ZERO..=Nanos::HOUR)
             }),
-        }
-    })
+        };
+        is_on.then_some(jwt)
+    })?
 }
 
 /// Each algorithm once; at least one.

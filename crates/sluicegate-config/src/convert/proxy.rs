@@ -11,16 +11,15 @@ use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
 /// The range of timeouts. One of zero would end everything, and one of weeks is a typing error.
 const TIMEOUT: RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::DAY;
 
-/// The settings; `None` when the section is something else.
+/// The settings; `None` when the section is off or something else.
 pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
     field.section(|section| {
+        let is_on = section.enabled();
         let listen = section.need("listen", "an IP address and port, such as 127.0.0.1:8080");
-        Proxy {
+        let proxy = Proxy {
             listen: listen.map(|field| listeners(&field)).unwrap_or_default(),
             routes: upstream::routes(section),
-            tls: section
-                .subsection("tls")
-                .and_then(|field| field.section(certificate)),
+            tls: section.subsection("tls").and_then(|field| tls(&field)),
             timeouts: timeouts(section.subsection("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
             bounds: bounds(section),
@@ -28,8 +27,18 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
             workers: section
                 .optional("workers", |field| field.whole_number(1..=1_024))
                 .and_then(|count| count.try_into().ok()),
-        }
-    })
+        };
+        is_on.then_some(proxy)
+    })?
+}
+
+/// `{ enabled, cert, key }`
+fn tls(field: &Field<'_>) -> Option<ServerTls> {
+    field.section(|section| {
+        let is_on = section.enabled();
+        let certificate = certificate(section);
+        is_on.then_some(certificate)
+    })?
 }
 
 /// One address or several, each once.

@@ -33,6 +33,13 @@ const RATE_KEYS: [&str; 4] = ["rate", "average", "period", "burst"];
 const DRIP_KEYS: [&str; 3] = ["size", "drip_rate", "drip_size"];
 const LEGACY_KEYS: [&str; 3] = ["max", "duration", "min_interval"];
 
+/// Hints beside a burst of 0: programs differ in its meaning, so it is refused.
+const NO_BURST: &str =
+    "write 1 for a burst of one request, or leave it out for those of one period";
+/// Hints beside a size or maximum of 0: programs differ in its meaning, so it is refused.
+const NO_UNITS: &str =
+    "enabled: false turns the limit off, average: 0 is unlimited, and access.deny refuses callers";
+
 /// The quota of a limit; `None` is unlimited, or could not be read and has been noted.
 pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
     let algorithm = limit.optional("algorithm", |field| field.word(&ALGORITHMS));
@@ -84,7 +91,7 @@ fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
             );
             None
         }
-        false => limit.optional("burst", |field| field.whole_number(1..=u64::MAX)),
+        false => limit.optional("burst", |field| field.at_least_one(NO_BURST)),
     };
     let (count, period) = rate(limit)?;
     if count == 0 {
@@ -162,7 +169,7 @@ fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
     );
     let size = limit
         .need("size", "the units that fit into the bucket")
-        .and_then(|field| field.whole_number(1..=u64::MAX));
+        .and_then(|field| field.at_least_one(NO_UNITS));
     let drip_rate = match limit.get("drip_rate") {
         Some(field) => field.duration(Nanos::MILLISECOND..=Nanos::MAX),
         None => Some(Nanos::SECOND),
@@ -188,8 +195,15 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         &DRIP_KEYS,
         "cannot be combined with max, duration or min_interval",
     );
-    // The formula counts in milliseconds, so less than one would be zero.
-    let span = |field: &Field<'_>| field.duration(Nanos::MILLISECOND..=Nanos::MAX);
+    // The formula counts in milliseconds and would round down: a part of one is a mistake.
+    let span = |field: &Field<'_>| {
+        let span = field.duration(Nanos::MILLISECOND..=Nanos::MAX)?;
+        let is_whole = span.get().is_multiple_of(Nanos::MILLISECOND.get());
+        if !is_whole {
+            field.note_with_value("must be whole milliseconds");
+        }
+        is_whole.then_some(span)
+    };
     if limit.has("max") != limit.has("duration") {
         let (there, missing) = if limit.has("max") {
             ("max", "duration")
@@ -201,7 +215,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
             .note(format!("needs {missing} as well"));
     }
     let legacy = LegacyLimit {
-        max: limit.optional("max", |field| field.whole_number(1..=u64::MAX)),
+        max: limit.optional("max", |field| field.at_least_one(NO_UNITS)),
         duration: limit.optional("duration", span),
         min_interval: limit.optional("min_interval", span),
     };

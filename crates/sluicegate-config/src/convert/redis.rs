@@ -350,7 +350,7 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
                 "enabled",
                 "is part of the url: rediss:// is TLS, redis:// is not",
             ),
-            None => enabled = section.read("enabled", true, Field::boolean),
+            None => enabled = section.enabled(),
         }
         let ca_file = section.optional("ca_file", |field| match field.any_text() {
             Some("") => None,

@@ -4,9 +4,10 @@ use super::external::parse_url;
 use crate::field::Field;
 use crate::typed::{ServiceAddress, TRACES_ONE_IN, Traces};
 
-/// The settings; `None` when the address of the collector cannot be read.
+/// The settings; `None` when the section is off, or the address of the collector cannot be read.
 pub(super) fn traces(field: &Field<'_>) -> Option<Traces> {
     field.section(|section| {
+        let is_on = section.enabled();
         let otlp = section.need(
             "otlp",
             "where spans go by OTLP over gRPC, such as http://127.0.0.1:4317",
@@ -38,10 +39,11 @@ pub(super) fn traces(field: &Field<'_>) -> Option<Traces> {
             }
             field.file()
         });
-        Some(Traces {
+        let traces = Traces {
             otlp: ServiceAddress { ca_file, ..otlp? },
             one_in,
             service_name,
-        })
+        };
+        is_on.then_some(traces)
     })?
 }

@@ -29,7 +29,8 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
         .optional("routes", |field| field.list())
         .unwrap_or_default()
     {
-        let Some(route) = field.section(|section| route(section, ca_file.as_deref())) else {
+        let read = field.section(|section| route(section, ca_file.as_deref()));
+        let Some(Some(route)) = read else {
             continue;
         };
         // A route without host and path has been noted already.
@@ -56,11 +57,12 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
     routes
 }
 
-/// `{ host, path, upstream }`, at least one of host and path.
-fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
+/// `{ enabled, host, path, upstream }`, at least one of host and path; `None` when it is off.
+fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Option<Route> {
+    let is_on = section.enabled();
     let host = section.optional("host", |field| field.parsed(str::parse::<HostPattern>));
     let path = section.optional("path", |field| field.parsed(str::parse::<PathPattern>));
-    if section.present(&["host", "path"]).is_empty() {
+    if section.present(&["host", "path"]).is_empty() && is_on {
         section
             .field()
             .note("needs a host or a path; proxy.upstream is for everything else");
@@ -69,7 +71,7 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
         "upstream",
         "a URL such as http://127.0.0.1:3000, or a list of them",
     );
-    Route {
+    let route = Route {
         host: host.map(|host| match host {
             HostPattern::Exact(host) => host,
             HostPattern::Below(domain) => format!("*.{domain}"),
@@ -78,7 +80,8 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
         upstreams: to
             .map(|field| upstreams(&field, ca_file))
             .unwrap_or_default(),
-    }
+    };
+    is_on.then_some(route)
 }
 
 /// The rank of a route: the longest path wins, then text before templates, then an exact host, then

@@ -17,6 +17,8 @@ pub(crate) struct Section<'a> {
     entries: &'a [Entry],
     /// Every key that was asked for so far.
     known: Vec<&'static str>,
+    /// True when `enabled` is false.
+    is_off: bool,
 }
 
 impl<'a> Section<'a> {
@@ -25,7 +27,25 @@ impl<'a> Section<'a> {
             field,
             entries,
             known: Vec::new(),
+            is_off: false,
         }
+    }
+
+    /// Reads the switch `enabled`, before any other key. A section that is off is checked like any
+    /// other, but may lack the keys that it would need.
+    pub(crate) fn enabled(&mut self) -> bool {
+        let is_on = self.read("enabled", true, Field::boolean);
+        if !is_on {
+            self.is_off = true;
+            let mut switched_off = self.field.context.switched_off.borrow_mut();
+            switched_off.push(self.field.path.clone());
+        }
+        is_on
+    }
+
+    /// Returns true when the section is turned off.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off
     }
 
     /// The value of a key; `None` when the key is absent.
@@ -109,7 +129,7 @@ impl<'a> Section<'a> {
 
     /// Notes that a key is missing, at the position of its section.
     fn note_if_missing(&self, key: &'static str, what: &str) {
-        if !self.has(key) {
+        if !self.has(key) && !self.is_off {
             let at = Some(self.field.node.at.clone());
             self.note(Mistake::new(
                 at,
@@ -175,6 +195,10 @@ impl<'a> Section<'a> {
                 None
             };
             let message = match similar {
+                _ if entry.key == "enabled" => {
+                    "unknown key `enabled`: this cannot be turned off; leave it out for its defaults"
+                        .to_owned()
+                }
                 Some(known) => format!(
                     "unknown key `{}`, did you mean `{known}`?",
                     plain(&entry.key)

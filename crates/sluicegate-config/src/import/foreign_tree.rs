@@ -3,6 +3,7 @@
 //! Their keys are not ours, so a key that an importer does not ask for is no mistake. Values are
 //! read through [`Field`], so a mistake in one is reported with its path and its line.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -39,6 +40,7 @@ pub(super) fn read<T>(
     let context = ReadContext {
         base_dir: &source.base_dir,
         mistakes: &mistakes,
+        switched_off: RefCell::default(),
     };
     let field = |node| Field {
         path: String::new(),

@@ -1,6 +1,8 @@
 //! A limit in sentences: its numbers, its callers, its conditions, and what is unusual about it.
 
-use sluicegate_core::{KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, TokenBucket};
+use sluicegate_core::{
+    FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart, TokenBucket,
+};
 
 use super::{joined, store};
 use crate::typed::{Config, StoreKind};
@@ -26,13 +28,14 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
         } else {
             place
         };
-        words.push(format!("{name} takes the place of {replaced} {place}"));
+        let off = config.policy.disabled();
+        words.push(match off.iter().any(|limit| limit.name == *replaced) {
+            true => format!("{name} would take the place of {replaced}, which is off"),
+            false => format!("{name} takes the place of {replaced} {place}"),
+        });
     }
     if let Some(factor) = &limit.factor {
-        words.push(format!(
-            "{name} is divided by the claim {} of the caller",
-            factor.claim
-        ));
+        words.push(self::factor(name, factor));
     }
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
@@ -56,6 +59,26 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
         _ => {}
     }
     words
+}
+
+/// The numbers that a factor divides, and where it comes from.
+pub(crate) fn factor(name: &str, rule: &FactorRule) -> String {
+    let divided = match rule.applies_to {
+        ScaledPart::Size => format!("{name} is divided"),
+        ScaledPart::Rate => format!("the rate of {name} is divided"),
+        ScaledPart::Both => format!("size and rate of {name} are divided"),
+    };
+    let claim = &rule.claim;
+    if rule.roles.is_empty() {
+        return format!("{divided} by the claim {claim} of the caller");
+    }
+    let of_role = |(role, factor)| format!("{factor} for {role}");
+    let roles: Vec<String> = rule.roles.iter().map(of_role).collect();
+    let default = rule.default;
+    format!(
+        "{divided} by the claim {claim} of the caller: {}, else {default}",
+        roles.join(", ")
+    )
 }
 
 /// The addition to the numbers of a limit whose quota may come from outside.
@@ -145,7 +168,7 @@ fn article(unit: &str) -> &'static str {
 }
 
 /// The callers who have a counter of their own.
-fn callers(key: &[KeyPart]) -> String {
+pub(crate) fn callers(key: &[KeyPart]) -> String {
     match key {
         [KeyPart::Global] => "for all requests together".to_owned(),
         parts => format!(
@@ -170,7 +193,7 @@ fn part(part: &KeyPart) -> String {
 }
 
 /// The conditions: `for POST below /api at a.example with x-beta`; empty for everything.
-fn place(matching: &Match) -> String {
+pub(crate) fn place(matching: &Match) -> String {
     let mut words = Vec::new();
     if !matching.methods.is_empty() {
         words.push(format!("for {}", joined(&matching.methods, "or")));

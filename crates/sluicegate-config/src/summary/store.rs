@@ -23,7 +23,7 @@ pub(super) fn in_words(store: &Store) -> Vec<String> {
 }
 
 /// The treatment of requests under a failure policy.
-pub(super) fn failure(policy: FailurePolicy) -> String {
+pub(crate) fn failure(policy: FailurePolicy) -> String {
     match policy {
         FailurePolicy::Open => "requests pass unchecked".to_owned(),
         FailurePolicy::Closed(status) => format!("requests are refused with {}", status.get()),

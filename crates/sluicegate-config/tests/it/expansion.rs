@@ -169,7 +169,7 @@ fn values_from_outside_are_not_shown() {
         ),
         (
             "store: { deadline: ${X} }",
-            "store.deadline: expected a whole number and a unit (ns, us, ms, s, m, h, d) (value from the environment)",
+            "store.deadline: expected a number and a unit (ns, us, ms, s, m, h, d), such as 30s, 1.5s or 1m30s (value from the environment)",
         ),
     ] {
         let text = value.replace("${X}", "\"${X}\"");

@@ -61,10 +61,7 @@ limits:
         .replaces("per-ip")
         .on_missing_key(OnMissingKey::Shared)
         .on_failure(FailurePolicy::Local)
-        .factor(FactorRule {
-            claim: "rate_factor".into(),
-            default: Factor::new(0.5).unwrap(),
-        })
+        .factor(FactorRule::new("rate_factor", Factor::new(0.5).unwrap()))
         .prefixes(prefixes);
     let api = Limit {
         mode: Mode::Shadow,

@@ -1,8 +1,10 @@
 //! Configurations as users write them, good and bad.
 
+mod diff;
 mod docs;
 mod expansion;
 mod external;
+mod factors;
 mod hostile_files;
 mod import;
 mod import_golden;
@@ -17,6 +19,7 @@ mod schema;
 mod sections;
 mod store;
 mod summary;
+mod switches;
 
 use std::path::PathBuf;
 

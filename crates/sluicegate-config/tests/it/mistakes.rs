@@ -26,12 +26,12 @@ fn all_mistakes_are_told_at_once_with_line_and_column() {
     let reported = try_load(MANY).unwrap_err().to_string();
     let expected = r#"
 sluicegate.yaml:2:11: proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (got "127.0.0.1:80800")
-sluicegate.yaml:3:21: proxy.timeouts.idle: expected a whole number and a unit (ns, us, ms, s, m, h, d) (got "1M")
+sluicegate.yaml:3:21: proxy.timeouts.idle: expected a number and a unit (ns, us, ms, s, m, h, d), such as 30s, 1.5s or 1m30s (got "1M")
 sluicegate.yaml:4:3: proxy: unknown key `max_conections`, did you mean `max_connections`?
 sluicegate.yaml:6:21: client_ip.trusted_proxies[0]: expected addresses such as 10.0.0.0/8 or 2001:db8::/32 (got "10.0.0.0/33")
 sluicegate.yaml:11:5: limits[0]: unknown key `brust`, did you mean `burst`?
 sluicegate.yaml:12:11: limits[1].name: "a" is also the name of limits[0]
-sluicegate.yaml:15:12: limits[1].burst: must be at least 1 (got 0)
+sluicegate.yaml:15:12: limits[1].burst: must be at least 1; write 1 for a burst of one request, or leave it out for those of one period (got 0)
 sluicegate.yaml:16:11: limits[1].mode: expected text (got a list)
 sluicegate.yaml:17:11: external: needs http or grpc: the service to ask"#;
     assert_eq!(reported, expected.trim_start());
@@ -42,7 +42,7 @@ fn mistakes_are_shown_in_the_text_and_counted() {
     let mistakes = try_load(MANY).unwrap_err();
     let shown = mistakes.render(false);
     assert!(
-        shown.contains("limits[1].burst: must be at least 1 (got 0)"),
+        shown.contains("limits[1].burst: must be at least 1; write 1 for a burst of one request, or leave it out for those of one period (got 0)"),
         "{shown}"
     );
     assert!(shown.contains("sluicegate.yaml:15:12"), "{shown}");

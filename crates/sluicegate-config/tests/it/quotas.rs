@@ -78,7 +78,7 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         ),
         (
             "rate: 1/s, burst: 0",
-            "limits[0].burst: must be at least 1 (got 0)",
+            "limits[0].burst: must be at least 1; write 1 for a burst of one request, or leave it out for those of one period (got 0)",
         ),
         (
             "rate: 1/s, burst: -1",
@@ -124,7 +124,10 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
             "average: 1, period: 60",
             "limits[0].period: expected a duration with its unit, such as 30s (got 60)",
         ),
-        ("size: 0", "limits[0].size: must be at least 1 (got 0)"),
+        (
+            "size: 0",
+            "limits[0].size: must be at least 1; enabled: false turns the limit off, average: 0 is unlimited, and access.deny refuses callers (got 0)",
+        ),
         (
             "size: 1, drip_size: 0",
             "limits[0].drip_size: must be at least 1 (got 0)",
@@ -135,7 +138,7 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         ),
         (
             "max: 0, duration: 1s",
-            "limits[0].max: must be at least 1 (got 0)",
+            "limits[0].max: must be at least 1; enabled: false turns the limit off, average: 0 is unlimited, and access.deny refuses callers (got 0)",
         ),
         (
             "max: 1, duration: 0s",
@@ -150,6 +153,74 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         assert!(reported.starts_with(message), "{keys}: {reported}");
     }
 }
+
+#[test]
+fn durations_with_fractions_and_several_units_are_read_exactly() {
+    let seconds = Nanos::from_secs;
+    for (keys, expected) in [
+        ("rate: 10/1m30s", Quota::new(10, seconds(90), 10)),
+        (
+            "rate: 10/1.5s, burst: 2",
+            Quota::new(10, Nanos::from_millis(1_500), 2),
+        ),
+        (
+            "average: 6, period: 1h30m, algorithm: fixed_window",
+            Quota::fixed_window(6, seconds(5_400)),
+        ),
+        (
+            "size: 3, drip_rate: 0.25s",
+            Quota::leaky_bucket(3, Nanos::from_millis(250), 1),
+        ),
+        (
+            "min_interval: 1.5s",
+            Quota::leaky_bucket(1, Nanos::from_millis(1_500), 1),
+        ),
+    ] {
+        assert_eq!(quota(keys), expected.ok(), "{keys}");
+        crate::schema::accepts(&one(keys)).unwrap_or_else(|why| panic!("{keys}: {why}"));
+    }
+    let timeouts = good("proxy: { listen: '127.0.0.1:0', timeouts: { idle: 1m30s, drain: 2.5s } }")
+        .proxy
+        .map(|proxy| proxy.timeouts);
+    assert_eq!(
+        timeouts.map(|timeouts| (timeouts.idle, timeouts.drain)),
+        Some((seconds(90), Nanos::from_millis(2_500)))
+    );
+    for (keys, message) in [
+        (
+            "average: 1, period: 1.5ns",
+            "limits[0].period: expected a whole number of nanoseconds (got \"1.5ns\")",
+        ),
+        (
+            "average: 1, period: 30s1m",
+            "limits[0].period: expected each unit once, the largest first, as in 1h30m (got \"30s1m\")",
+        ),
+        (
+            "average: 1, period: 1m30",
+            "limits[0].period: expected a number and a unit",
+        ),
+        (
+            "rate: 1/0.3ns",
+            "limits[0].rate: expected a whole number of nanoseconds (got \"1/0.3ns\")",
+        ),
+        (
+            "size: 1, drip_rate: 1.5ms",
+            "limits[0].drip_rate: must be whole milliseconds (got \"1.5ms\")",
+        ),
+        (
+            "max: 1, duration: 1.0005s",
+            "limits[0].duration: must be whole milliseconds (got \"1.0005s\")",
+        ),
+        (
+            "min_interval: 2.5ms",
+            "limits[0].min_interval: must be whole milliseconds (got \"2.5ms\")",
+        ),
+    ] {
+        let reported = wrong(&one(keys));
+        assert!(reported.starts_with(message), "{keys}: {reported}");
+    }
+}
+
 #[test]
 fn what_cannot_be_kept_exactly_is_refused_at_the_number_to_blame() {
     for (keys, message) in [

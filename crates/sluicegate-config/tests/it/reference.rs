@@ -83,9 +83,11 @@ impl<'a> Page<'a> {
         for form in std::iter::once(section).chain(forms) {
             for (name, value) in properties(form) {
                 let path = format!("{path}.{name}");
-                let is_required = form["required"]
-                    .as_array()
-                    .is_some_and(|names| names.contains(&name.into()));
+                // A section with a switch needs its keys only while it is on.
+                let is_required = [&form["required"], &form["else"]["required"]]
+                    .iter()
+                    .filter_map(|names| names.as_array())
+                    .any(|names| names.contains(&name.into()));
                 let default = match value.get("default") {
                     Some(Value::String(text)) => format!("`{text}`"),
                     Some(other) => format!("`{other}`"),

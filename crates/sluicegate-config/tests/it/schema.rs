@@ -1,6 +1,7 @@
 //! The JSON Schema agrees with what is loaded.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sluicegate_config::{Source, schema};
@@ -38,6 +39,38 @@ fn the_schema_is_a_schema() {
     );
 }
 
+/// Editors find the schema by its address, and from the first line of each example.
+#[test]
+fn the_schema_has_an_address_and_every_example_names_it() {
+    let id = schema()["$id"].clone();
+    let id = id.as_str().unwrap();
+    assert!(
+        id.starts_with("https://") && id.ends_with("sluicegate.schema.json"),
+        "{id}"
+    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let directories = std::fs::read_dir(root.join("examples")).unwrap();
+    let examples = directories.map(|entry| entry.unwrap().path());
+    let examples = examples.chain([root.join("docs/examples")]);
+    let files = examples.map(|directory| directory.join("sluicegate.yaml"));
+    let files: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
+    assert!(files.len() >= 8, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let named = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# yaml-language-server: $schema="))
+            .unwrap_or_else(|| panic!("{}", file.display()));
+        let found = file.parent().unwrap().join(named);
+        let found = std::fs::read_to_string(&found)
+            .unwrap_or_else(|error| panic!("{}: {error}", found.display()));
+        let found: Value = serde_json::from_str(&found).unwrap();
+        assert_eq!(found["$id"], id);
+        accepts(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    }
+}
+
 #[test]
 fn what_is_loaded_is_accepted() {
     for text in [
@@ -68,6 +101,13 @@ fn what_is_loaded_is_accepted() {
         "external: { grpc: { address: \"a:1\" }, header_filter: { allow_list: X-Plan }, cache_redis: { endpoints: a } }",
         "external: { grpc: { address: \"a:1\" }, backend_url: { allowed_hosts: [\"*.a\"], schemes: https } }",
         "external: { http: { url: http://a } }\nlimits: [{ name: a, key: path, average: 1, quota_from: external }]",
+        "proxy: { enabled: false }\ndecisions: { enabled: false }\nadmin: { enabled: false }\nprincipals: { enabled: false }",
+        "external: { enabled: false }\ntraces: { enabled: false }\naccess: { enabled: false, deny: { enabled: false } }",
+        "proxy: { listen: \"127.0.0.1:0\", tls: { enabled: false }, routes: [{ enabled: false }] }",
+        "decisions: { tls: { enabled: false } }\nprincipals: { api_keys: { enabled: false }, jwt: { enabled: false } }",
+        "limits: [{ name: a, key: path, rate: 1/s, enabled: false, factor: { enabled: false } }]",
+        "limits: [{ name: a, key: path, rate: 1/s, factor: { claim: x, map: { gold: 0.5, staff: 0 }, applies_to: both } }]",
+        "limits: [{ name: a, key: path, rate: 10/1m30s }, { name: b, key: path, average: 1, period: \" 1 h 1.5 min \" }]",
     ] {
         good(text);
         accepts(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
@@ -75,6 +115,8 @@ fn what_is_loaded_is_accepted() {
     for text in [
         "limits: [{ name: \"${A}\", key: \"${A}\", rate: \"${A}\", burst: \"${A}\", mode: \"${A}\" }]",
         "proxy: { listen: \"${A}\", upstream: \"${A}\", workers: \"${A}\", max_body: \"${A}\" }",
+        "proxy: { enabled: \"${A}\" }\ntraces: { enabled: \"${A}\" }\nexternal: { enabled: \"${A}\" }",
+        "limits: [{ name: a, key: path, rate: 1/s, factor: { claim: a, map: { b: \"${A}\" }, applies_to: \"${A}\" } }]",
         "store: { kind: \"${A}\", deadline: \"${A}\", fail_open: \"${A}\", redis: { password: \"${A}\" } }",
     ] {
         accepts(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
@@ -137,6 +179,22 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "limits: [{ name: a, key: global, rate: 1/s, match: { path: api } }]",
         "limits: [{ name: a, key: global, rate: 1/s, mode: watch }]",
         "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: a, default: -1 } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: a, map: { b: -1 } } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: a, map: {} } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: a, applies_to: burst } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, factor: { enabled: true } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, enabled: off }]",
+        "limits: [{ name: a, key: global, enabled: false }]",
+        "limits: [{ name: a, key: global, average: 1, period: 1m30 }]",
+        "limits: [{ name: a, key: global, average: 1, period: 1..5s }]",
+        "limits: [{ name: a, key: global, average: 1, period: .5s }]",
+        "proxy: { enabled: true }",
+        "proxy: { enabled: false, listen: a }",
+        "traces: { enabled: true }",
+        "external: { enabled: true }",
+        "external: { enabled: false, timeout: 5 }",
+        "store: { enabled: false }",
+        "client_ip: { enabled: false }",
         "response: { headers: [all] }",
         "log: { format: xml }",
         "log: { access: maybe }",

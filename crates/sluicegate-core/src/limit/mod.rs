@@ -57,6 +57,9 @@ pub struct Limit {
     pub factor: Option<FactorRule>,
     /// The leading bits of an address that make a caller.
     pub prefixes: Prefixes,
+    /// False when it is off: checked together with the others, and then neither matched nor
+    /// charged.
+    pub enabled: bool,
 }
 
 /// Where the quota of a key comes from.
@@ -84,6 +87,7 @@ impl Limit {
             on_failure: None,
             factor: None,
             prefixes: Prefixes::default(),
+            enabled: true,
         }
     }
 
@@ -146,6 +150,13 @@ impl Limit {
     #[must_use]
     pub fn factor(mut self, rule: FactorRule) -> Self {
         self.factor = Some(rule);
+        self
+    }
+
+    /// Turns the limit off. Limits that replace it keep their order among each other.
+    #[must_use]
+    pub fn disabled(mut self) -> Self {
+        self.enabled = false;
         self
     }
 

@@ -15,7 +15,6 @@ use std::collections::HashMap;
 
 use crate::ad_hoc::AdHoc;
 use crate::charge::Charge;
-use crate::factor::Factor;
 use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
 use crate::list::List;
@@ -71,12 +70,16 @@ impl Stage {
 /// ```
 #[derive(Debug)]
 pub struct Policy {
+    /// The limits that are on.
     limits: Vec<Limit>,
+    /// The limits that are off, which nothing matches.
+    disabled: Vec<Limit>,
     /// For each limit, the indices of the limits whose place it takes: the one it replaces, the one
     /// that that one replaces, and so on.
     replaced: Vec<Vec<usize>>,
-    /// For each limit, the last of that chain, or the limit itself: limits with the same base
-    /// compete for the same requests.
+    /// For each limit, the last of that chain, or the limit itself, by its index in the list as it
+    /// was given: limits with the same base compete for the same requests, also when the base is
+    /// off.
     base: Vec<usize>,
     /// The index of each limit in `limits`.
     by_name: HashMap<String, usize>,
@@ -112,25 +115,39 @@ impl Policy {
         if !mistakes.is_empty() {
             return Err(PolicyErrors(mistakes));
         }
-        let base = replaced
-            .iter()
-            .enumerate()
-            .map(|(own, chain)| *chain.last().unwrap_or(&own))
-            .collect();
-        let index = Index::new(&limits);
-        let by_name = by_name
-            .into_iter()
-            .map(|(name, index)| (name.to_owned(), index))
-            .collect();
-        Ok(Self {
+        Ok(Self::of_checked(limits, &replaced))
+    }
+
+    /// Puts the limits that are off aside. `replaced` has the chain of each limit in the list as it
+    /// was given.
+    fn of_checked(limits: Vec<Limit>, replaced: &[Vec<usize>]) -> Self {
+        let mut places = vec![None; limits.len()];
+        let enabled = (0..limits.len()).filter(|given| limits[*given].enabled);
+        let enabled: Vec<usize> = enabled.collect();
+        for (place, &given) in enabled.iter().enumerate() {
+            places[given] = Some(place);
+        }
+        let chain = |given: &usize| replaced[*given].iter().filter_map(|given| places[*given]);
+        let base = |given: &usize| *replaced[*given].last().unwrap_or(given);
+        let (replaced, base) = (
+            enabled.iter().map(|given| chain(given).collect()).collect(),
+            enabled.iter().map(base).collect(),
+        );
+        let (limits, disabled): (Vec<Limit>, Vec<Limit>) =
+            limits.into_iter().partition(|limit| limit.enabled);
+        let names = limits.iter().enumerate();
+        Self {
+            by_name: names
+                .map(|(index, limit)| (limit.name.clone(), index))
+                .collect(),
+            index: Index::new(&limits),
             limits,
+            disabled,
             replaced,
             base,
-            by_name,
-            index,
             ad_hoc: AdHoc::ALL.map(AdHoc::limit),
             asks_service: false,
-        })
+        }
     }
 
     /// The same policy for a program that asks a service for quotas.
@@ -157,9 +174,26 @@ impl Policy {
         }
     }
 
-    /// All limits, in the order they were given.
+    /// All limits that are on, in the order they were given.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
+    }
+
+    /// The limits that are off, in the order they were given.
+    pub fn disabled(&self) -> &[Limit] {
+        &self.disabled
+    }
+
+    /// The reason why [`Policy::limit`] finds no limit of this name, in words.
+    pub fn why_absent(&self, name: &str) -> String {
+        match self.is_disabled(name) {
+            true => format!("the limit {name:?} is off (enabled: false)"),
+            false => format!("there is no limit named {name:?}"),
+        }
+    }
+
+    fn is_disabled(&self, name: &str) -> bool {
+        self.disabled.iter().any(|limit| limit.name == name)
     }
 
     /// The limit of this name and its index.
@@ -276,7 +310,7 @@ impl Policy {
     ) -> Result<Option<Charge<'a>>, MissingKey> {
         let (index, limit) = self
             .limit(name)
-            .ok_or_else(|| MissingKey::unknown_limit(name))?;
+            .ok_or_else(|| MissingKey::no_limit(name, self.is_disabled(name)))?;
         let key = Key::of_parts(limit, parts)?;
         let quota = self.quota_of(limit);
         Ok(quota.map(|quota| charge(index, key, quota, cost)))
@@ -362,11 +396,12 @@ impl Policy {
         cost: u64,
     ) -> Result<Option<Charge<'a>>, MissingKey> {
         let limit = &self.limits[index];
-        let factor = limit
-            .factor
-            .as_ref()
-            .map_or(Factor::ONE, |rule| rule.factor_of(subject.principal));
-        let Some(quota) = self.quota_of(limit).and_then(|quota| factor.apply(quota)) else {
+        let own = self.quota_of(limit);
+        let quota = match &limit.factor {
+            Some(rule) => own.and_then(|quota| rule.quota_of(subject.principal, quota)),
+            None => own,
+        };
+        let Some(quota) = quota else {
             return Ok(None);
         };
         let key = match Key::of_subject(limit, subject) {

@@ -39,9 +39,9 @@ pub(super) enum Phase {
 
 impl DripBucket {
     /// The slack of a drip is packed into six decimal digits.
-    const DRIP_MAX: u64 = 1_000_000;
+    pub(super) const DRIP_MAX: u64 = 1_000_000;
     /// A full bucket drains within 139 years, so its end fits a signed 64-bit count of nanoseconds.
-    const DRAIN_MAX_MS: u64 = 1 << 42;
+    pub(super) const DRAIN_MAX_MS: u64 = 1 << 42;
     /// Level and cost together stay exact in every store (Lua numbers hold 2^53).
     const SIZE_MAX: u64 = 1 << 51;
 

@@ -6,11 +6,14 @@
 
 mod drip_bucket;
 mod error;
+mod scale;
 mod sliding_window;
 mod token_bucket;
 
 pub use drip_bucket::DripBucket;
 pub use error::QuotaError;
+pub(crate) use scale::Ratio;
+pub use scale::ScaledPart;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 

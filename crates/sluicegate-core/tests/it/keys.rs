@@ -362,10 +362,7 @@ fn a_caller_is_the_values_of_a_key_without_the_limit() {
 
 #[test]
 fn the_factor_of_a_principal_scales_its_quota() {
-    let rule = FactorRule {
-        claim: "rate_factor".into(),
-        default: Factor::new(2.0).unwrap(),
-    };
+    let rule = FactorRule::new("rate_factor", Factor::new(2.0).unwrap());
     let limit = Limit::new("limit", Quota::per_second(10)).factor(rule);
     let policy = Policy::new([limit]).unwrap();
     let sizes = |claim: Option<&str>| {

@@ -11,6 +11,7 @@ mod cases;
 mod collisions;
 mod decision;
 mod descriptors;
+mod disabled;
 mod extremes;
 mod golden;
 mod history;

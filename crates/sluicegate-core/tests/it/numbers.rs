@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm;
-use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, QuotaError, Timestamp, TokenBucket};
+use sluicegate_core::{
+    Factor, LegacyLimit, Nanos, Quota, QuotaError, ScaledPart, Timestamp, TokenBucket,
+};
 
 use crate::cases::cases;
 use crate::extremes::extreme;
@@ -60,9 +62,11 @@ proptest! {
                 prop_assert!(!number.is_finite() || number < 0.0, "{} was refused", number);
                 continue;
             };
-            match factor.apply(quota) {
-                None => prop_assert_eq!(number, 0.0),
-                Some(scaled) => check_refused_or_usable(Ok(scaled), now)?,
+            for part in [ScaledPart::Size, ScaledPart::Rate, ScaledPart::Both] {
+                match factor.scale(quota, part) {
+                    None => prop_assert_eq!(number, 0.0),
+                    Some(scaled) => check_refused_or_usable(Ok(scaled), now)?,
+                }
             }
         }
     }
@@ -73,6 +77,26 @@ proptest! {
         let quota = Quota::leaky_bucket(size, Nanos::MILLISECOND, 1).unwrap();
         let scaled = Factor::new(factor as f64).unwrap().apply(quota).unwrap();
         prop_assert_eq!(scaled.limit(), size.div_ceil(factor));
+    }
+
+    /// Interval = ceil(interval * factor) for factors of up to three decimals, without rounding
+    /// errors, and the burst stays.
+    #[test]
+    fn rates_are_divided_exactly(interval in log(1 << 40), burst in 1_u64..1_000, thousandths in 1_u64..1_000_000) {
+        let quota = TokenBucket::with_interval(Nanos::new(interval), burst).map(Quota::from).unwrap();
+        let factor = Factor::new(thousandths as f64 / 1_000.0).unwrap();
+        let scaled = factor.scale(quota, ScaledPart::Rate).unwrap();
+        let expected = (interval * thousandths).div_ceil(1_000);
+        match scaled {
+            Quota::TokenBucket(bucket) => prop_assert_eq!(bucket.interval(), Nanos::new(expected)),
+            // Slower than 52 days for the burst: in milliseconds.
+            Quota::Drip(bucket) => {
+                prop_assert!(expected * burst > 1 << 52);
+                prop_assert_eq!(bucket.interval(), Nanos::from_millis(expected.div_ceil(1_000_000)));
+            }
+            Quota::SlidingWindow(_) => panic!("a bucket stays a bucket"),
+        }
+        prop_assert_eq!(scaled.limit(), burst);
     }
 
     #[test]

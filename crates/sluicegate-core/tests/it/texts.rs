@@ -34,8 +34,34 @@ proptest! {
         prop_assert_eq!(parse_duration(&Nanos::new(units * nanos).to_string()), Ok(Nanos::new(units * nanos)));
     }
 
+    /// Whatever is written with several units and with fractions is read as exactly that, or is
+    /// refused because it is not whole nanoseconds.
     #[test]
-    fn every_duration_is_refused_or_read(text in anything("[0-9]{0,22} ?[a-zµ]{0,8}")) {
+    fn a_duration_of_several_parts_is_read_exactly(
+        parts in prop::collection::vec((0_u64..10_000, 0_u64..1_000_000, 0_u32..=6), 8), is_used: [bool; 8],
+    ) {
+        const UNITS: [(&str, u128); 8] = [
+            ("w", 604_800_000_000_000), ("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000),
+            ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1),
+        ];
+        let (mut text, mut million_nanos, mut is_whole) = (String::new(), 0_u128, true);
+        for (((unit, nanos), (whole, millionths, digits)), _) in
+            UNITS.into_iter().zip(parts).zip(is_used).filter(|(_, is_used)| *is_used)
+        {
+            // So many digits of the millionths count.
+            let millionths = millionths / 10_u64.pow(6 - digits) * 10_u64.pow(6 - digits);
+            text += &format!("{whole}.{millionths:06}{unit}");
+            let part = (u128::from(whole) * 1_000_000 + u128::from(millionths)) * nanos;
+            is_whole &= part % 1_000_000 == 0;
+            million_nanos += part;
+        }
+        prop_assume!(!text.is_empty());
+        let expected = is_whole.then(|| u64::try_from(million_nanos / 1_000_000).map(Nanos::new).ok()).flatten();
+        prop_assert_eq!(parse_duration(&text).ok(), expected, "{}", text);
+    }
+
+    #[test]
+    fn every_duration_is_refused_or_read(text in anything("([0-9]{0,22}([.][0-9]{0,24})? ?[a-zµ]{0,8} ?){0,4}")) {
         if let Err(refused) = parse_duration(&text) {
             prop_assert!(names(&refused, &text), "{}", refused);
         }

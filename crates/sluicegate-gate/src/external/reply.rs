@@ -215,7 +215,7 @@ impl ServiceReply {
         let burst = u64::try_from(self.burst).map_err(|_| "burst is negative")?;
         let period = match self.period.as_str() {
             "" => Nanos::SECOND,
-            text => duration(text).ok_or("period is not a duration")?,
+            text => parse_duration(text).map_err(|_| "period is not a duration")?,
         };
         if average == 0 {
             return Ok(None);
@@ -254,8 +254,8 @@ impl ServiceReply {
         const RANGE: std::ops::RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::HOUR;
         match self.request_timeout.as_str() {
             "" => Ok(None),
-            text => match duration(text) {
-                Some(span) if RANGE.contains(&span) => Ok(Some(span)),
+            text => match parse_duration(text) {
+                Ok(span) if RANGE.contains(&span) => Ok(Some(span)),
                 _ => Err("not a duration from 1ms to 1h"),
             },
         }
@@ -373,28 +373,6 @@ fn is_tenant_key(key: &str) -> bool {
     const LENGTH_MAX: usize = 256;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=LENGTH_MAX).contains(&key.len()) && key.bytes().all(is_plain)
-}
-
-/// A duration with one unit, such as `30s`, or with several as Go writes it, such as `1m30s`.
-fn duration(text: &str) -> Option<Nanos> {
-    const PARTS_MAX: usize = 6;
-    if let Ok(span) = parse_duration(text) {
-        return Some(span);
-    }
-    let mut nanos: u64 = 0;
-    let mut rest = text;
-    for _ in 0..PARTS_MAX {
-        let unit = rest.find(|letter: char| !letter.is_ascii_digit())?;
-        let end = rest[unit..]
-            .find(|letter: char| letter.is_ascii_digit())
-            .map_or(rest.len(), |at| unit + at);
-        nanos = nanos.checked_add(parse_duration(&rest[..end]).ok()?.get())?;
-        rest = &rest[end..];
-        if rest.is_empty() {
-            return Some(Nanos::new(nanos));
-        }
-    }
-    None
 }
 
 /// Returns true when any string or field name contains a control character. Checked in the whole

@@ -218,6 +218,9 @@ impl OverrideRequest {
             .lasts
             .ok_or("for: is missing: say how long, such as 1h")?;
         let lasts = parse_duration(&lasts).map_err(|error| format!("for: {error}"))?;
+        if !lasts.get().is_multiple_of(Nanos::MILLISECOND.get()) {
+            return Err(format!("for: must be whole milliseconds (got {lasts})"));
+        }
         if lasts == Nanos::ZERO || lasts > LASTS_MAX {
             return Err("for: must be more than nothing and at most 30d; what should stay belongs into the file".into());
         }
@@ -288,6 +291,13 @@ mod tests {
             v6.what,
             What::BanClients("2001:db8::1/128".parse().unwrap())
         );
+        for (text, millis) in [("1.5s", 1_500), ("1m30s", 90_000), ("1h30m", 5_400_000)] {
+            let request = OverrideRequest {
+                lasts: Some(text.to_owned()),
+                ..wish(r#"{"principal":"ann","by":"a","reason":"b"}"#)
+            };
+            assert_eq!(request.ban().unwrap().lasts, Nanos::from_millis(millis));
+        }
     }
 
     #[test]
@@ -312,6 +322,10 @@ mod tests {
             (
                 r#"{"client_ip":"203.0.113.9","for":"0s","by":"ann","reason":"x"}"#,
                 "for: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","for":"1.5ms","by":"ann","reason":"x"}"#,
+                "for: must be whole milliseconds",
             ),
             (
                 r#"{"client_ip":"everybody","for":"1h","by":"ann","reason":"x"}"#,

@@ -15,10 +15,11 @@ use tracing_subscriber::fmt::MakeWriter;
 pub const AUDIT: &str = "sluicegate::audit";
 
 /// Starts the log. `filter` is the value of `SLUICEGATE_LOG`, a level or levels by module; `info`
-/// without one. Colours are used on terminals only, and not when `NO_COLOR` is set.
+/// without one. Colours are used on terminals only, and not when `NO_COLOR` is set and not empty.
 pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), LogInitError> {
     let filter = parse_filter(filter.unwrap_or("info"))?;
-    let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
+    let wants_none = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let has_colours = io::stderr().is_terminal() && !wants_none;
     let subscriber = subscriber(format, filter, has_colours, io::stderr);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LogInitError::Twice)
 }

@@ -134,7 +134,9 @@ fn named<'a>(
     policy
         .charge_named(limit, parts, 0)
         .map_err(|missing| match missing.reason {
-            MissingReason::UnknownLimit => OperatorError::Unknown(missing.to_string()),
+            MissingReason::UnknownLimit | MissingReason::LimitIsOff => {
+                OperatorError::Unknown(missing.to_string())
+            }
             _ => OperatorError::Wrong(missing.to_string()),
         })
 }

@@ -250,8 +250,8 @@ impl Operator {
         let policy = &self.gate.snapshot().policy;
         if policy.limit(&wanted.limit).is_none() {
             return Err(OperatorError::Unknown(format!(
-                "limit: there is no limit named {:?}",
-                wanted.limit
+                "limit: {}",
+                policy.why_absent(&wanted.limit)
             )));
         }
         let Some(key) = &wanted.key else {

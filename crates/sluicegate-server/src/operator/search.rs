@@ -18,7 +18,8 @@ impl Operator {
             .filter(|limit| snapshot.policy.limit(limit).is_none())
         {
             return Err(OperatorError::Unknown(format!(
-                "limit: there is no limit named {limit:?}"
+                "limit: {}",
+                snapshot.policy.why_absent(limit)
             )));
         }
         let (from, found) = match self.gate.engine.store() {

@@ -54,6 +54,11 @@ fn an_average_of_zero_is_unlimited_and_what_is_left_out_has_a_default() {
         limits(r#"{"average": 7}"#).quota,
         Some(Quota::new(7, Nanos::SECOND, 7).unwrap())
     );
+    for (period, millis) in [("1.5s", 1_500), ("1m30s", 90_000), ("1h30m", 5_400_000)] {
+        let answer = format!(r#"{{"average": 7, "period": "{period}"}}"#);
+        let quota = Quota::new(7, Nanos::from_millis(millis), 7).unwrap();
+        assert_eq!(limits(&answer).quota, Some(quota), "{period}");
+    }
     assert_eq!(
         limits(r#"{"average": 7, "burst": null, "period": "2h"}"#)
             .quota
@@ -181,7 +186,7 @@ fn wrong_durations_in_a_reply_are_refused_by_name() {
             "period is not a duration",
         ),
         (
-            r#"{"average": 1, "period": "1.5s"}"#,
+            r#"{"average": 1, "period": "1.5ns"}"#,
             "period is not a duration",
         ),
         (

@@ -61,7 +61,7 @@ impl Problem {
     /// missing.
     pub(in crate::decisions) fn unidentified(missing: &MissingKey, is_by_name: bool) -> Self {
         let field = match (missing.reason, is_by_name) {
-            (MissingReason::UnknownLimit, _) => "limit",
+            (MissingReason::UnknownLimit | MissingReason::LimitIsOff, _) => "limit",
             (_, true) => "key",
             (_, false) => "subject",
         };

@@ -148,9 +148,7 @@ impl<'a> NamedCounter<'a> {
         };
         let limit = text("limit", limit)?;
         let Some((_, known)) = policy.limit(limit) else {
-            return Err(RespReply::wrong(format!(
-                "there is no limit named {limit:?}"
-            )));
+            return Err(RespReply::wrong(policy.why_absent(limit)));
         };
         let expected = known
             .key
