@@ -293,3 +293,26 @@ fn deep_nesting_is_refused_by_every_importer() {
         }
     }
 }
+
+/// A pipe that nobody writes to would be read for ever.
+#[test]
+fn files_that_are_named_and_are_not_regular_are_told_and_not_read() {
+    for (format, text) in [
+        (Format::Nginx, "include /dev;\ninclude /dev/zero;\n"),
+        (
+            Format::Haproxy,
+            "frontend a\n    acl x src -f /dev/zero\n    http-request deny if x\n",
+        ),
+    ] {
+        let source = Source {
+            text: text.to_owned(),
+            ..Source::embedded()
+        };
+        let imported = convert(format, &source).expect("it is converted");
+        let told = imported.not_carried_over.join("\n");
+        assert!(
+            format == Format::Haproxy || told.contains("/dev/zero: is not a regular file"),
+            "{told}"
+        );
+    }
+}
