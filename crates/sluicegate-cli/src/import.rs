@@ -13,6 +13,14 @@ use crate::exit_code::{FAILED, FINE};
 /// Programs whose limits can be converted.
 #[derive(Subcommand)]
 pub enum Program {
+    /// EdgeGuard: the limits of its TOML file
+    #[command(
+        after_help = "Example:\n  sluicegate import edgeguard edgeguard.toml > sluicegate.yaml"
+    )]
+    Edgeguard(ImportedFile),
+    /// EdgeQuota: the limit of its YAML file, with its store and its limits service
+    #[command(after_help = "Example:\n  sluicegate import edgequota config.yaml > sluicegate.yaml")]
+    Edgequota(ImportedFile),
     /// Envoy's reference rate limit service, envoyproxy/ratelimit: the file of one domain
     #[command(
         after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
@@ -26,6 +34,9 @@ pub enum Program {
     /// Kong: the plugins rate-limiting and rate-limiting-advanced of a declarative configuration
     #[command(after_help = "Example:\n  sluicegate import kong kong.yaml > sluicegate.yaml")]
     Kong(ImportedFile),
+    /// Misskey and Sharkey: the limits of endpoints, as JSON
+    #[command(after_help = "Example:\n  sluicegate import misskey limits.json > sluicegate.yaml")]
+    Misskey(ImportedFile),
     /// nginx: limit_req_zone and limit_req of nginx.conf and the files it includes
     #[command(
         after_help = "Example:\n  sluicegate import nginx /etc/nginx/nginx.conf > sluicegate.yaml"
@@ -69,9 +80,12 @@ impl Program {
 
     fn parts(&self) -> (Format, &PathBuf) {
         match self {
+            Self::Edgeguard(imported) => (Format::Edgeguard, &imported.file),
+            Self::Edgequota(imported) => (Format::Edgequota, &imported.file),
             Self::EnvoyRatelimit(imported) => (Format::EnvoyRatelimit, &imported.file),
             Self::Haproxy(imported) => (Format::Haproxy, &imported.file),
             Self::Kong(imported) => (Format::Kong, &imported.file),
+            Self::Misskey(imported) => (Format::Misskey, &imported.file),
             Self::Nginx(imported) => (Format::Nginx, &imported.file),
             Self::Traefik(imported) => (Format::Traefik, &imported.file),
         }

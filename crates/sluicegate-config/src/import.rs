@@ -8,11 +8,14 @@
 
 mod cover;
 mod draft;
+mod edgeguard;
+mod edgequota;
 mod envoy_ratelimit;
 mod foreign_text;
 mod foreign_tree;
 mod haproxy;
 mod kong;
+mod misskey;
 mod nginx;
 mod regex_path;
 mod scope;
@@ -23,12 +26,18 @@ use crate::{Mistakes, Source, load};
 /// The programs whose limits can be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// EdgeGuard's configuration, in TOML.
+    Edgeguard,
+    /// EdgeQuota's configuration, in YAML.
+    Edgequota,
     /// A file of one domain of envoyproxy/ratelimit.
     EnvoyRatelimit,
     /// HAProxy's configuration, with its stick tables.
     Haproxy,
     /// Kong's declarative configuration.
     Kong,
+    /// Limits of endpoints of Misskey or Sharkey, in JSON.
+    Misskey,
     /// nginx.conf and the files that it includes.
     Nginx,
     /// Traefik's dynamic configuration, in YAML or TOML, or as objects of Kubernetes.
@@ -52,9 +61,12 @@ pub fn convert(format: Format, source: &Source) -> Result<Imported, Mistakes> {
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
     let draft = match format {
+        Format::Edgeguard => edgeguard::draft(source),
+        Format::Edgequota => edgequota::draft(source),
         Format::EnvoyRatelimit => envoy_ratelimit::draft(source),
         Format::Haproxy => haproxy::draft(source),
         Format::Kong => kong::draft(source),
+        Format::Misskey => misskey::draft(source),
         Format::Nginx => nginx::draft(source),
         Format::Traefik => traefik::draft(source),
     }?;

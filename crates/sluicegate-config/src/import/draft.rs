@@ -43,6 +43,8 @@ pub(super) struct DraftLimit {
     pub(super) quota: DraftQuota,
     /// Counted and reported only.
     pub(super) is_shadow: bool,
+    /// True when the limits service is asked for the quota.
+    pub(super) is_external: bool,
     /// Differences in meaning, each at the line it belongs to.
     pub(super) differences: Vec<(LimitLine, String)>,
 }
@@ -61,6 +63,17 @@ pub(super) enum DraftQuota {
         kind: WindowKind,
         count: u64,
         period: String,
+    },
+    /// A leaky bucket; times in milliseconds.
+    Drips {
+        size: u64,
+        drip_rate: u64,
+        drip_size: u64,
+    },
+    /// The older notation: at most so many in so many milliseconds, and a time between two.
+    Spaced {
+        max_in: Option<(u64, u64)>,
+        min_interval: Option<u64>,
     },
 }
 
@@ -242,6 +255,7 @@ impl DraftLimit {
             on_missing_key: None,
             quota,
             is_shadow: false,
+            is_external: false,
             differences: Vec::new(),
         }
     }
@@ -287,6 +301,9 @@ impl DraftLimit {
         if let Some(rule) = self.on_missing_key {
             yaml.push_str(&format!("    on_missing_key: {rule}\n"));
         }
+        if self.is_external {
+            yaml.push_str("    quota_from: external\n");
+        }
         self.write_quota(yaml);
         match self.is_shadow {
             true => self.write_line(yaml, LimitLine::Mode, "    mode: shadow"),
@@ -327,6 +344,27 @@ impl DraftLimit {
                     LimitLine::Quota,
                     &format!("    rate: {count}/{period}"),
                 );
+            }
+            DraftQuota::Drips {
+                size,
+                drip_rate,
+                drip_size,
+            } => {
+                self.write_line(yaml, LimitLine::Quota, &format!("    size: {size}"));
+                yaml.push_str(&format!("    drip_rate: {drip_rate}ms\n"));
+                yaml.push_str(&format!("    drip_size: {drip_size}\n"));
+            }
+            DraftQuota::Spaced {
+                max_in,
+                min_interval,
+            } => {
+                self.write_comments(yaml, LimitLine::Quota);
+                if let Some((max, duration)) = max_in {
+                    yaml.push_str(&format!("    max: {max}\n    duration: {duration}ms\n"));
+                }
+                if let Some(interval) = min_interval {
+                    yaml.push_str(&format!("    min_interval: {interval}ms\n"));
+                }
             }
         }
     }

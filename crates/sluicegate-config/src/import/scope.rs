@@ -378,6 +378,20 @@ mod tests {
         );
     }
 
+    /// Here the limit that is wanted is inherited, but the other one would win by its longer path.
+    #[test]
+    fn a_limit_of_one_base_is_written_again_where_another_would_win() {
+        let scopes = vec![
+            scope("", "/", 0, &["all"]),
+            scope("a.example", "/", 1, &["site"]),
+            scope("", "/login", 0, &["login"]),
+        ];
+        assert_eq!(
+            laid_out(scopes),
+            ["all", "site<all", "login<all", "site-a.example-login<login"]
+        );
+    }
+
     #[test]
     fn an_exception_can_be_lifted_again_inside_it() {
         let scopes = vec![

@@ -77,7 +77,7 @@ fn every_block_is_loaded_or_refused_as_marked() {
                 convert(Format::EnvoyRatelimit, &source)
                     .unwrap_or_else(|mistakes| panic!("{mistakes}"));
             }
-            "envoy" | "traefik" | "kong" => {}
+            "envoy" | "traefik" | "kong" | "edgequota" => {}
             other => panic!("unknown mark {other:?}"),
         }
     }
@@ -116,6 +116,24 @@ fn the_imports_in_the_documentation_are_what_is_imported() {
             "yaml traefik",
             "dynamic.yaml",
             Format::Traefik,
+        ),
+        (
+            include_str!("../../../../docs/migration-edgequota.md"),
+            "yaml edgequota",
+            "config.yaml",
+            Format::Edgequota,
+        ),
+        (
+            include_str!("../../../../docs/migration-edgeguard.md"),
+            "toml edgeguard",
+            "edgeguard.toml",
+            Format::Edgeguard,
+        ),
+        (
+            include_str!("../../../../docs/migration-misskey.md"),
+            "json misskey",
+            "limits.json",
+            Format::Misskey,
         ),
     ] {
         let (theirs, rest) = block(page, fence);

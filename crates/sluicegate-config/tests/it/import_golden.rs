@@ -137,7 +137,40 @@ fn broken_files_of_kong_are_refused_with_their_lines() {
     broken_files_are_refused_with_their_lines(Format::Kong, "kong");
 }
 
-const FORMATS: [Format; 5] = [
+#[test]
+fn files_of_edgequota_become_what_stands_beside_them() {
+    files_become_what_stands_beside_them(Format::Edgequota, "edgequota");
+}
+
+#[test]
+fn broken_files_of_edgequota_are_refused_with_their_lines() {
+    broken_files_are_refused_with_their_lines(Format::Edgequota, "edgequota");
+}
+
+#[test]
+fn files_of_edgeguard_become_what_stands_beside_them() {
+    files_become_what_stands_beside_them(Format::Edgeguard, "edgeguard");
+}
+
+#[test]
+fn broken_files_of_edgeguard_are_refused_with_their_lines() {
+    broken_files_are_refused_with_their_lines(Format::Edgeguard, "edgeguard");
+}
+
+#[test]
+fn files_of_misskey_become_what_stands_beside_them() {
+    files_become_what_stands_beside_them(Format::Misskey, "misskey");
+}
+
+#[test]
+fn broken_files_of_misskey_are_refused_with_their_lines() {
+    broken_files_are_refused_with_their_lines(Format::Misskey, "misskey");
+}
+
+const FORMATS: [Format; 8] = [
+    Format::Edgeguard,
+    Format::Edgequota,
+    Format::Misskey,
     Format::EnvoyRatelimit,
     Format::Haproxy,
     Format::Kong,
@@ -220,6 +253,9 @@ fn damaged_files_are_converted_or_refused() {
         (Format::Haproxy, "haproxy"),
         (Format::Traefik, "traefik"),
         (Format::Kong, "kong"),
+        (Format::Edgequota, "edgequota"),
+        (Format::Edgeguard, "edgeguard"),
+        (Format::Misskey, "misskey"),
     ] {
         for path in files(directory) {
             let source = Source::read(&path).expect("the file is read");
@@ -255,5 +291,28 @@ fn deep_nesting_is_refused_by_every_importer() {
             };
             assert!(convert(format, &source).is_err(), "{format:?}");
         }
+    }
+}
+
+/// A pipe that nobody writes to would be read for ever.
+#[test]
+fn files_that_are_named_and_are_not_regular_are_told_and_not_read() {
+    for (format, text) in [
+        (Format::Nginx, "include /dev;\ninclude /dev/zero;\n"),
+        (
+            Format::Haproxy,
+            "frontend a\n    acl x src -f /dev/zero\n    http-request deny if x\n",
+        ),
+    ] {
+        let source = Source {
+            text: text.to_owned(),
+            ..Source::embedded()
+        };
+        let imported = convert(format, &source).expect("it is converted");
+        let told = imported.not_carried_over.join("\n");
+        assert!(
+            format == Format::Haproxy || told.contains("/dev/zero: is not a regular file"),
+            "{told}"
+        );
     }
 }

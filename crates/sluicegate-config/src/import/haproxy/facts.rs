@@ -93,7 +93,9 @@ pub(super) fn fact(words: &[&str], base_dir: &Path) -> (Fact, bool) {
 
 /// The lines of a file of patterns.
 fn lines_of(name: &str, base_dir: &Path) -> Option<Vec<String>> {
-    let source = Source::read(base_dir.join(name)).ok()?;
+    let path = base_dir.join(name);
+    // Reading a pipe could wait for ever.
+    let source = path.is_file().then(|| Source::read(path).ok()).flatten()?;
     let lines = source.text.lines().map(str::trim);
     let is_pattern = |line: &&str| !line.is_empty() && !line.starts_with('#');
     Some(lines.filter(is_pattern).map(str::to_owned).collect())

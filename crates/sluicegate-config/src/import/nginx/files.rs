@@ -104,6 +104,13 @@ impl NginxFiles {
             // Names are shown as they are written: from the directory of the first file.
             let name = path.strip_prefix(&self.base_dir).unwrap_or(&path);
             let name = name.display().to_string();
+            // Reading a pipe could wait for ever.
+            if path.exists() && !path.is_file() {
+                let place = self.place(directive);
+                self.unread
+                    .push(format!("{place}: include {name}: is not a regular file"));
+                continue;
+            }
             match Source::read(&path) {
                 Ok(source) => {
                     let index = self.texts.len();
