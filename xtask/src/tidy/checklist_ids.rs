@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 8] = [
+const KNOWN: [Group; 9] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -48,13 +48,17 @@ const KNOWN: [Group; 8] = [
         numbers: 1..=5,
     },
     Group {
+        prefix: "H",
+        numbers: 1..=17,
+    },
+    Group {
         prefix: "T-",
         numbers: 1..=67,
     },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 12] = [
+const DUE: [Group; 13] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -78,6 +82,10 @@ const DUE: [Group; 12] = [
     Group {
         prefix: "G",
         numbers: 1..=4,
+    },
+    Group {
+        prefix: "H",
+        numbers: 3..=12,
     },
     Group {
         prefix: "T-",
