@@ -116,9 +116,7 @@ pub(super) async fn forward(
             // As with a URL that is refused, the request goes where all others go.
             Err(DialError::NotAllowed) => ignore_backend(forwarding, server),
             Err(DialError::Failed(error)) => {
-                server.failed();
-                let metrics = &caller.handler.gate.metrics;
-                metrics.upstream_failed(reason_of(&error));
+                record_unreachable(forwarding, server, &error);
                 unreachable = Some(error);
                 if server.is_named_by_service() {
                     break;
@@ -297,6 +295,13 @@ pub(super) async fn in_time<T>(
             }
         }
     }
+}
+
+/// Records that a server could not be connected to: in its health and in the metrics.
+fn record_unreachable(forwarding: &ForwardContext<'_>, server: &UpstreamServer, error: &io::Error) {
+    server.failed();
+    let metrics = &forwarding.caller.handler.gate.metrics;
+    metrics.upstream_failed(reason_of(error));
 }
 
 /// The label under which a failed connection attempt is counted.

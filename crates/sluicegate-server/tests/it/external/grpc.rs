@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sluicegate_config::{ExternalService, ExternalSettings, GrpcCodec, ServiceAddress};
 use sluicegate_core::{FailureStatus, Nanos, Quota};
-use sluicegate_gate::external::{BackendHttp, ResolvedLimits, TenantPolicy};
+use sluicegate_gate::external::{BackendHttp, OptionalField, ResolvedLimits, TenantPolicy};
 use sluicegate_testkit::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -362,8 +362,6 @@ async fn answers_that_make_no_sense_are_errors() {
         with(&|answer| answer.burst = i64::MIN),
         with(&|answer| (answer.average, answer.period) = (i64::MAX, "1ns".to_owned())),
         with(&|answer| answer.period = "a while".to_owned()),
-        with(&|answer| answer.failure_policy = 9),
-        with(&|answer| answer.failure_code = 200),
         with(&|answer| answer.tenant_key = "a\r\nb".to_owned()),
         with(&|answer| answer.tenant_key = "a".repeat(64 * 1024)),
         (
@@ -386,6 +384,24 @@ async fn answers_that_make_no_sense_are_errors() {
         assert_eq!(ask(&external, "a").await, ResolvedLimits::Configured);
         assert_eq!(external.counts().errors, 1);
     }
+}
+
+/// An enum value of a later version, or a status that is none, costs that field and nothing else.
+#[tokio::test]
+async fn unknown_choices_over_grpc_are_ignored_alone() {
+    let mut answer = gold();
+    (answer.failure_policy, answer.failure_code) = (9, 200);
+    let (port, _) = start(Manner::Protobuf(Ok(answer)), None).await;
+    let external = external(&over_grpc(port, GrpcCodec::Protobuf));
+    let ResolvedLimits::External(told) = ask(&external, "a").await else {
+        panic!("nothing was told: {:?}", external.counts())
+    };
+    assert_eq!((told.on_failure, told.failure_status), (None, None));
+    assert_eq!(told.tenant.as_deref(), Some("acme"));
+    let counts = external.counts();
+    let ignored = [OptionalField::FailurePolicy, OptionalField::FailureCode];
+    assert_eq!(ignored.map(|field| counts.ignored(field)), [1, 1]);
+    assert_eq!(counts.errors, 0);
 }
 
 /// A message is read up to its bound, and compressed ones are not unpacked.
