@@ -12,9 +12,8 @@ use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Subject};
 
 use crate::external::ExternalLimits;
 use crate::gate::Gate;
-use crate::overrides::OverrideSet;
 use crate::snapshot::Snapshot;
-use crate::terms::{ExternalTerms, OnBehalf};
+use crate::terms::{ExternalTerms, OnBehalf, TermedCharge};
 
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
 /// Returns the limits service's answer too, where it names a server or a timeout for the caller.
@@ -26,7 +25,7 @@ pub(crate) async fn charge_request(
     charges: &[Charge<'_>],
 ) -> (Verdict, Option<Arc<ExternalLimits>>) {
     let Some(external) = &snapshot.external else {
-        let verdict = take(gate, snapshot, charges, UnlimitedCharge::Drop).await;
+        let verdict = take(gate, snapshot, charges, None, UnlimitedCharge::Drop).await;
         return (verdict, None);
     };
     let request = OnBehalf {
@@ -39,8 +38,7 @@ pub(crate) async fn charge_request(
         // In a box: most requests need no room for this.
         None => Box::pin(ExternalTerms::ask(external, charges, &request)).await,
     };
-    let limited = terms.limited(charges);
-    let verdict = take(gate, snapshot, &limited, UnlimitedCharge::Drop).await;
+    let verdict = take(gate, snapshot, charges, Some(&terms), UnlimitedCharge::Drop).await;
     (verdict, terms.routing())
 }
 
@@ -52,19 +50,19 @@ pub(crate) async fn charge_named(
     charges: &[Charge<'_>],
 ) -> Verdict {
     match &snapshot.external {
-        None => take(gate, snapshot, charges, UnlimitedCharge::Look).await,
+        None => take(gate, snapshot, charges, None, UnlimitedCharge::Look).await,
         Some(external) => {
             // In a box: without a limits service no room is needed for this.
             Box::pin(async {
                 let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
-                take(gate, snapshot, &terms.each(charges), UnlimitedCharge::Look).await
+                take(gate, snapshot, charges, Some(&terms), UnlimitedCharge::Look).await
             })
             .await
         }
     }
 }
 
-/// What becomes of a charge that an override leaves without a limit.
+/// What becomes of a charge that the terms leave without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnlimitedCharge {
     /// It is dropped: nobody asks for its outcome.
@@ -73,28 +71,54 @@ enum UnlimitedCharge {
     Look,
 }
 
-/// Takes charges under the overrides in force and records what was decided.
+/// Takes charges under the terms that hold for them and records what was decided.
 #[inline]
-async fn take(
+async fn take<'a>(
     gate: &Gate,
     snapshot: &Snapshot,
-    charges: &[Charge<'_>],
+    charges: &[Charge<'a>],
+    terms: Option<&'a ExternalTerms>,
     unlimited: UnlimitedCharge,
 ) -> Verdict {
-    let overridden: List<Charge<'_>>;
-    let charges = match gate.overrides.with_overrides() {
-        None => charges,
-        Some(overrides) => {
-            let under_overrides = charges
-                .iter()
-                .filter_map(|charge| under_override(*charge, &overrides, unlimited));
-            overridden = under_overrides.collect();
-            &overridden
-        }
-    };
+    let changed = under_terms(gate, charges, terms, unlimited);
+    let charges = changed.as_deref().unwrap_or(charges);
     let settlement = gate.engine.decide(charges).await;
     record(gate, snapshot, charges, &settlement);
     settlement.into_verdict(&snapshot.policy, charges)
+}
+
+/// The charges under the terms that hold for each of them: an operator's override, else the answer of
+/// the limits service, else the limit's own. `None` when all of them have their limit's own.
+fn under_terms<'a>(
+    gate: &Gate,
+    charges: &[Charge<'a>],
+    terms: Option<&'a ExternalTerms>,
+    unlimited: UnlimitedCharge,
+) -> Option<List<Charge<'a>>> {
+    let overrides = gate.overrides.with_overrides();
+    if terms.is_none() && overrides.is_none() {
+        return None;
+    }
+    let under_terms = charges.iter().enumerate().filter_map(|(index, charge)| {
+        let TermedCharge {
+            mut charge,
+            mut is_limited,
+        } = match terms {
+            Some(terms) => terms.of_charge(index, *charge),
+            None => TermedCharge::of_limit(*charge),
+        };
+        let overridden = overrides.as_ref().and_then(|set| set.of_charge(&charge));
+        if let Some((quota, _)) = overridden {
+            is_limited = quota.is_some();
+            charge.quota = quota.unwrap_or(charge.quota);
+        }
+        match (is_limited, unlimited) {
+            (true, _) => Some(charge),
+            (false, UnlimitedCharge::Drop) => None,
+            (false, UnlimitedCharge::Look) => Some(Charge { cost: 0, ..charge }),
+        }
+    });
+    Some(under_terms.collect())
 }
 
 /// Counts what each limit decided, and samples it. A charge of nothing is a look, which leaves no
@@ -112,21 +136,6 @@ fn record(gate: &Gate, snapshot: &Snapshot, charges: &[Charge<'_>], settlement: 
     }
 }
 
-/// The charge under an operator's override, if there is one.
-fn under_override<'a>(
-    mut charge: Charge<'a>,
-    overrides: &OverrideSet,
-    unlimited: UnlimitedCharge,
-) -> Option<Charge<'a>> {
-    match overrides.of_charge(&charge).map(|(quota, _)| quota) {
-        None => {}
-        Some(Some(quota)) => charge.quota = quota,
-        Some(None) if unlimited == UnlimitedCharge::Drop => return None,
-        Some(None) => charge.cost = 0,
-    }
-    Some(charge)
-}
-
 /// Gives back the units of charges that were drawn `age` ago.
 pub async fn refund(
     gate: &Gate,
@@ -134,14 +143,9 @@ pub async fn refund(
     charges: &[Charge<'_>],
     age: Nanos,
 ) -> Verdict {
-    let terms;
-    let charges = match &snapshot.external {
-        None => charges,
-        Some(external) => {
-            terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
-            &terms.each(charges)
-        }
-    };
+    let terms = ask_service(snapshot, charges).await;
+    let changed = under_terms(gate, charges, terms.as_ref(), UnlimitedCharge::Look);
+    let charges = changed.as_deref().unwrap_or(charges);
     let settlement = gate.engine.refund(charges, age).await;
     settlement.into_verdict(&snapshot.policy, charges)
 }
@@ -152,12 +156,18 @@ pub async fn reset(
     snapshot: &Snapshot,
     charges: &[Charge<'_>],
 ) -> Result<(), StoreError> {
+    let terms = ask_service(snapshot, charges).await;
+    let changed = under_terms(gate, charges, terms.as_ref(), UnlimitedCharge::Look);
+    gate.engine
+        .reset(changed.as_deref().unwrap_or(charges))
+        .await
+}
+
+/// The limits service's answers about counters; `None` without a service.
+async fn ask_service(snapshot: &Snapshot, charges: &[Charge<'_>]) -> Option<ExternalTerms> {
     match &snapshot.external {
-        None => gate.engine.reset(charges).await,
-        Some(external) => {
-            let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
-            gate.engine.reset(&terms.each(charges)).await
-        }
+        None => None,
+        Some(external) => Some(ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await),
     }
 }
 
@@ -208,13 +218,15 @@ pub async fn inspect(
         None => ExternalTerms::of_limit(),
         Some(external) => ExternalTerms::ask(external, &[charge], request).await,
     };
-    let external = terms.at(0);
-    let mut charge = terms.under(charge, external);
-    let (mut quota, mut source) = match external {
-        None if charge.awaits_quota() => (None, TermsSource::Config),
-        None => (Some(charge.quota), TermsSource::Config),
-        Some(external) => (external.quota, TermsSource::External),
+    let mut source = match terms.at(0) {
+        None => TermsSource::Config,
+        Some(_) => TermsSource::External,
     };
+    let TermedCharge {
+        mut charge,
+        is_limited,
+    } = terms.of_charge(0, charge);
+    let mut quota = is_limited.then_some(charge.quota);
     if let Some((overridden, _)) = gate.overrides.current().of_charge(&charge) {
         (quota, source) = (overridden, TermsSource::Override);
     }

@@ -61,6 +61,24 @@ pub(crate) struct ExternalTerms {
     failure_status: FailureStatus,
 }
 
+/// A charge under the terms that hold for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TermedCharge<'a> {
+    pub(crate) charge: Charge<'a>,
+    /// False when nothing limits the caller; the quota of the charge then has no meaning.
+    pub(crate) is_limited: bool,
+}
+
+impl<'a> TermedCharge<'a> {
+    /// A charge under its limit's own quota, if the limit has one.
+    pub(crate) fn of_limit(charge: Charge<'a>) -> Self {
+        Self {
+            charge,
+            is_limited: !charge.awaits_quota(),
+        }
+    }
+}
+
 impl ExternalTerms {
     /// The terms of one charge whose limit asks no service.
     pub(crate) fn of_limit() -> Self {
@@ -120,51 +138,30 @@ impl ExternalTerms {
         }
     }
 
-    /// The charges under these terms, without those that are not limited.
-    pub(crate) fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        let is_limited = |charge: &Charge<'_>, told: &Option<Arc<ExternalLimits>>| match told {
-            Some(told) => told.quota.is_some(),
-            None => !charge.awaits_quota(),
-        };
-        charges
-            .iter()
-            .zip(self.answers.iter())
-            .filter(|(charge, told)| is_limited(charge, told))
-            .map(|(charge, told)| self.under(*charge, told.as_deref()))
-            .collect()
+    /// The charge at `index` under what the service said about its caller.
+    pub(crate) fn of_charge<'a>(&'a self, index: usize, charge: Charge<'a>) -> TermedCharge<'a> {
+        self.under(charge, self.at(index))
     }
 
-    /// The charges under these terms, one for each; one that is not limited costs nothing.
-    pub(crate) fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        charges
-            .iter()
-            .zip(self.answers.iter())
-            .map(|(charge, told)| self.under(*charge, told.as_deref()))
-            .collect()
-    }
-
-    /// The charge under what the service said about its caller. One that is not limited costs
-    /// nothing.
-    pub(crate) fn under<'a>(
+    fn under<'a>(
         &self,
         mut charge: Charge<'a>,
         told: Option<&'a ExternalLimits>,
-    ) -> Charge<'a> {
+    ) -> TermedCharge<'a> {
         let Some(told) = told else {
-            if charge.awaits_quota() {
-                charge.cost = 0;
-            }
-            return charge;
+            return TermedCharge::of_limit(charge);
         };
-        match told.quota {
-            Some(quota) => charge.quota = quota,
-            None => charge.cost = 0,
+        if let Some(quota) = told.quota {
+            charge.quota = quota;
         }
         if let Some(tenant) = &told.tenant {
             charge.key = charge.key.of_tenant(tenant);
         }
         charge.on_failure = self.on_failure(&charge, told);
-        charge
+        TermedCharge {
+            charge,
+            is_limited: told.quota.is_some(),
+        }
     }
 
     /// The failure policy of a charge: the answer's before the limit's. The status of `closed` is
@@ -267,10 +264,9 @@ mod tests {
             failure_status: Some(status(429)),
             ..told(Some(quota))
         }))));
-        let charges = [own];
-        let [under] = &asked.limited(&charges)[..] else {
-            panic!("one charge")
-        };
+        let under = asked.of_charge(0, own);
+        assert!(under.is_limited);
+        let under = under.charge;
         assert_eq!(
             (under.quota, under.cost, under.key.to_string()),
             (quota, 3, "l:!tenant:acme".to_owned())
@@ -286,20 +282,9 @@ mod tests {
             charge(&limit, &["203.0.113.8"]),
         ];
         let asked = terms(List::Many(vec![Some(Arc::new(told(None))), None]));
-        let limited = asked.limited(&charges);
-        assert_eq!(
-            limited
-                .iter()
-                .map(|charge| charge.key.to_string())
-                .collect::<Vec<_>>(),
-            ["l:203.0.113.8"]
-        );
-        let each = asked.each(&charges);
-        assert_eq!(
-            [each[0].cost, each[1].cost],
-            [0, 3],
-            "in its place, and looked at only"
-        );
+        let under = [0, 1].map(|index| asked.of_charge(index, charges[index]));
+        assert_eq!(under.map(|under| under.is_limited), [false, true]);
+        assert_eq!(under.map(|under| under.charge.cost), [3, 3]);
     }
 
     #[test]
@@ -311,7 +296,7 @@ mod tests {
             ..told(Some(own.quota))
         };
         let terms = terms(List::Empty);
-        let policy = |charge, told| terms.under(charge, told).on_failure;
+        let policy = |charge, told| terms.under(charge, told).charge.on_failure;
         assert_eq!(policy(own, Some(&said)), Some(FailurePolicy::Open));
         let closed = Charge {
             on_failure: Some(FailurePolicy::Closed(status(503))),
@@ -337,7 +322,10 @@ mod tests {
         };
         let status_under = |on_failure| {
             let charge = Charge { on_failure, ..own };
-            terms(List::Empty).under(charge, Some(&said)).on_failure
+            terms(List::Empty)
+                .under(charge, Some(&said))
+                .charge
+                .on_failure
         };
         assert_eq!(
             status_under(Some(FailurePolicy::Closed(status(418)))),
@@ -367,9 +355,9 @@ mod tests {
         assert!(own.awaits_quota());
         let quota = Quota::from(Quota::per_second(9).burst(9));
         let answered = terms(List::One(Some(Arc::new(told(Some(quota))))));
-        assert_eq!(answered.limited(&[own])[0].quota, quota);
+        let under = answered.of_charge(0, own);
+        assert_eq!((under.is_limited, under.charge.quota), (true, quota));
         let unanswered = terms(List::One(None));
-        assert!(unanswered.limited(&[own]).is_empty());
-        assert_eq!(unanswered.each(&[own])[0].cost, 0, "looked at only");
+        assert!(!unanswered.of_charge(0, own).is_limited);
     }
 }

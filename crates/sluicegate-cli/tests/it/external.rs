@@ -11,6 +11,7 @@ use sluicegate_testkit::{
 };
 
 use super::decisions::{exchange, request};
+use super::operator;
 use super::resp::redis_cli;
 use super::running::Sluicegate;
 
@@ -113,6 +114,33 @@ fn each_tenant_has_the_quota_of_its_plan_on_every_replica() {
             .all(|recorded| recorded.method == "POST" && recorded.path() == "/limits"),
         "{asked:?}"
     );
+}
+
+#[test]
+fn an_override_comes_before_the_service_also_for_a_caller_that_it_leaves_unlimited() {
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+    let service = service(|_| r#"{"average": 0}"#.to_owned());
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    assert_eq!(passes(&sluicegate, "vip"), 30);
+    let order = r#"{"limit": "tenant", "key": ["vip"], "rate": "1/h", "burst": 3, "for": "1h",
+                    "by": "ann", "reason": "too much"}"#;
+    let (status, granted) = operator::ask(&sluicegate, "POST", "/v1/overrides", Some(order));
+    assert_eq!(status, 201, "{granted}");
+    assert_eq!(passes(&sluicegate, "vip"), 3);
+    // A counter that is named is decided and refunded under the same terms.
+    let counter = r#"{"limit": "tenant", "key": ["vip"]}"#;
+    let named = |path: &str| {
+        let answer = exchange(&sluicegate, request(path, &[], counter).as_bytes());
+        serde_json::from_str::<serde_json::Value>(answer.body()).unwrap()
+    };
+    assert_eq!(named("/v1/check")["allowed"], false);
+    let limit = &named("/v1/refund")["limits"][0];
+    assert_eq!(
+        (&limit["limit"], &limit["remaining"]),
+        (&3.into(), &1.into()),
+        "{limit}"
+    );
+    assert_eq!(passes(&sluicegate, "vip"), 1);
 }
 
 #[test]
