@@ -138,10 +138,7 @@ async fn what_is_no_statement_is_refused_with_its_place() {
             "now limit b: 1 per 1s burst 3",
             "there is no limit \"b\" to change",
         ),
-        (
-            "at noon spend 1 => allowed",
-            "expected a whole number and a unit",
-        ),
+        ("at noon spend 1 => allowed", "expected a number and a unit"),
         (
             "at 0s borrow 1 => allowed",
             "expected spend, peek, refund or reset (got \"borrow\")",
