@@ -6,11 +6,13 @@
 
 mod drip_bucket;
 mod error;
+mod pace;
 mod sliding_window;
 mod token_bucket;
 
 pub use drip_bucket::DripBucket;
 pub use error::QuotaError;
+pub use pace::{Pace, ParsePaceError};
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
