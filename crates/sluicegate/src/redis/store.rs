@@ -280,11 +280,11 @@ impl Store for RedisStore {
         }
     }
 
-    async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
-        let hash = self.hash(key);
+    async fn reset<C: Clock>(&self, charge: &Charge<'_>, clock: &C) -> Result<(), StoreError> {
+        let hash = self.hash(&charge.key);
         self.context.shadows.forget(hash);
         let receiver = self.sender(clock.now(), clock).send(Operation::Delete {
-            key: self.stored_key(key),
+            key: self.stored_key(&charge.key),
             hash,
         });
         response(receiver).await?;
