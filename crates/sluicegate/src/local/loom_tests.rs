@@ -163,7 +163,7 @@ fn loom_a_charge_under_the_old_quota_is_not_lost_when_its_key_moves() {
         let counters = counters();
         let (old, new) = (per_hour(3), Quota::from(Quota::per_minute(1).burst(3)));
         let id = CounterId::of_limit(FIRST, "all");
-        let spend = |counters: &HashedCounters, quota: Quota| {
+        let spend = move |counters: &HashedCounters, quota: Quota| {
             counters.decide(id, &quota, 1, &FixedTime(NOW)).is_allowed()
         };
         assert!(spend(&counters, old));
