@@ -37,11 +37,13 @@ impl AdHoc {
 
 impl Limit {
     /// Returns true when the limit stands for quotas that come with the request.
+    #[inline]
     pub fn is_ad_hoc(&self) -> bool {
         self.ad_hoc().is_some()
     }
 
     /// The purpose of the quotas that the limit stands for; `None` for a configured limit.
+    #[inline]
     pub fn ad_hoc(&self) -> Option<AdHoc> {
         AdHoc::ALL
             .into_iter()

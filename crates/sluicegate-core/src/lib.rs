@@ -55,7 +55,9 @@ pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape
 pub use policy::{
     Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,
 };
-pub use quota::{DripBucket, Quota, QuotaError, ScaledPart, SlidingWindow, TokenBucket};
+pub use quota::{
+    DripBucket, Pace, ParsePaceError, Quota, QuotaError, ScaledPart, SlidingWindow, TokenBucket,
+};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
 pub use rule_error::ParseRuleError;
 pub use settings::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluicegate::{
-    Charge, ClientCert, Clock, Credentials, Key, List, LocalOptions, LocalStore, Nanos, Outcome,
+    Charge, ClientCert, Clock, Credentials, List, LocalOptions, LocalStore, Nanos, Outcome,
     Recovery, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError, Timestamp,
     TlsOptions,
 };
@@ -49,10 +49,10 @@ impl Store for AnyStore {
         }
     }
 
-    async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
+    async fn reset<C: Clock>(&self, charge: &Charge<'_>, clock: &C) -> Result<(), StoreError> {
         match self {
-            Self::Local(store) => store.reset(key, clock).await,
-            Self::Redis(store) => store.reset(key, clock).await,
+            Self::Local(store) => store.reset(charge, clock).await,
+            Self::Redis(store) => store.reset(charge, clock).await,
         }
     }
 

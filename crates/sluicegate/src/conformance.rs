@@ -37,7 +37,7 @@
 //! | `fixed a: 100 per 1m`, `sliding a: 100 per 1m` | a fixed or sliding window |
 //! | `legacy a: max 3 duration 1s min_interval 100ms` | the older settings; each may be left out |
 //! | `shadow` before any of these | a limit that is watched and not enforced |
-//! | `now` before any of these | the policy is reloaded with other numbers for this limit |
+//! | `now` before any of these | the policy is reloaded with other numbers for this limit, and what is owed stays owed in units |
 //! | `at 1s spend 2 => …` | 2 units of every limit, all or nothing |
 //! | `at 1s spend 1 of a and 2 of b => …` | units of some limits, all or nothing |
 //! | `at 1s peek => …` | a look, `of a` where there are several limits |
@@ -235,7 +235,9 @@ pub const TRANSCRIPTS: &[(&str, &str)] = embedded![
     "polling.txt",
     "rate-and-average.txt",
     "refund.txt",
+    "reload-algorithm.txt",
     "reload-burst.txt",
+    "reload-excess.txt",
     "reload-leaky.txt",
     "reload-rate.txt",
     "reset.txt",

@@ -240,9 +240,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Forgets the counters of charges: each is full again, here and in the store.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         for charge in charges {
-            self.store.reset(&charge.key, &self.clock).await?;
+            self.store.reset(charge, &self.clock).await?;
             if let Some(counters) = self.fallback.counters() {
-                counters.forget(&charge.key, self.clock.now());
+                counters.forget(charge, self.clock.now());
             }
         }
         Ok(())

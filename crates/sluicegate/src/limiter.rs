@@ -157,7 +157,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.shared.policy.load_full()
     }
 
-    /// Puts another policy in force for the next request. Counters are kept: a debt stays a debt.
+    /// Puts another policy in force for the next request. Counters are kept: whoever owes units of
+    /// a limit owes as many under its new quota.
     pub fn set_policy(&self, policy: Policy) {
         self.shared.policy.store(Arc::new(policy));
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 
@@ -21,7 +21,7 @@ use crate::clock::Clock;
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use sluicegate::conformance;
-/// use sluicegate::{Charge, Clock, Key, List, LocalStore, Nanos, Outcome, Store, StoreError};
+/// use sluicegate::{Charge, Clock, List, LocalStore, Nanos, Outcome, Store, StoreError};
 ///
 /// /// Counts how many charges it was asked for.
 /// #[derive(Default)]
@@ -49,8 +49,8 @@ use crate::clock::Clock;
 ///         self.counters.refund(charge, age, clock).await
 ///     }
 ///
-///     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
-///         self.counters.reset(key, clock).await
+///     async fn reset<C: Clock>(&self, charge: &Charge<'_>, clock: &C) -> Result<(), StoreError> {
+///         self.counters.reset(charge, clock).await
 ///     }
 /// }
 ///
@@ -69,6 +69,12 @@ pub trait Store: Send + Sync + 'static {
     /// clock step explains is repaired; its charges that would have fitted are answered as if they
     /// had cost nothing. Charges that are not enforced never stop a request: when it passes, each
     /// of them is taken on its own if it fits. `Err` means that the store does not know.
+    ///
+    /// The quota of a charge may differ from that of the last one on the same key: the limit was
+    /// changed, or the caller's plan. The counter then owes the same units under the new quota
+    /// ([`algorithm::decide_changed`](sluicegate_core::algorithm::decide_changed)), except where
+    /// quotas come with the request ([`Limit::is_ad_hoc`](sluicegate_core::Limit::is_ad_hoc)):
+    /// there a debt stays the time until the counter is full.
     fn decide<C: Clock>(
         &self,
         charges: &[Charge<'_>],
@@ -85,10 +91,10 @@ pub trait Store: Send + Sync + 'static {
         clock: &C,
     ) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
-    /// Forgets a counter: it is full again.
+    /// Forgets the counter of a charge: it is full again, whatever quota it was charged under.
     fn reset<C: Clock>(
         &self,
-        key: &Key<'_>,
+        charge: &Charge<'_>,
         clock: &C,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 

@@ -20,7 +20,7 @@
 //! nanoseconds but for a fraction of a millisecond. So every store keeps one number for either
 //! algorithm, and may treat it as the instant from which the entry is of no more use.
 
-use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
+use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, UNITS_MAX, nanos_to};
 use crate::decision::Outcome;
 use crate::quota::DripBucket;
 use crate::time::{Nanos, Timestamp};
@@ -140,6 +140,60 @@ pub fn later(one: Timestamp, other: Timestamp, bucket: DripBucket) -> Timestamp 
             late_slack
         },
     )
+}
+
+/// The level of a bucket that loses `drip` units every interval.
+pub(super) fn units_owed(
+    packed: Option<Timestamp>,
+    interval_ms: u64,
+    drip: u64,
+    now: Timestamp,
+) -> u64 {
+    level_of_any_size(packed, interval_ms, drip, now.as_millis()).1
+}
+
+/// The time until the level of a bucket that loses `drip` units every interval is no more than
+/// `units`.
+pub(super) fn wait_for(
+    packed: Option<Timestamp>,
+    interval_ms: u64,
+    drip: u64,
+    units: u64,
+    now: Timestamp,
+) -> Nanos {
+    let now_ms = now.as_millis();
+    let (drips, level) = level_of_any_size(packed, interval_ms, drip, now_ms);
+    if level <= units {
+        return Nanos::ZERO;
+    }
+    let end_ms = packed.map_or(now_ms, |packed| unpack(packed).0);
+    let drips_needed = (level - units).div_ceil(drip).min(drips);
+    let wait_ms = end_ms - now_ms - (drips - drips_needed) * interval_ms;
+    nanos_to(wait_ms, now)
+}
+
+/// The packed end of a bucket that was empty until it took `units`, at most its size, just now.
+pub(super) fn owing(units: u64, bucket: DripBucket, now: Timestamp) -> Timestamp {
+    let now_ms = now.as_millis();
+    let (end_ms, slack) = Level::read(None, bucket, now_ms).raised(bucket, units, now_ms);
+    pack(end_ms, slack)
+}
+
+/// Drips that must still fall, and the level of a state whose size is not known: any end is
+/// believed, and the level is at most what Lua holds.
+fn level_of_any_size(
+    packed: Option<Timestamp>,
+    interval_ms: u64,
+    drip: u64,
+    now_ms: u64,
+) -> (u64, u64) {
+    let Some((end_ms, slack)) = packed.map(unpack).filter(|(end_ms, _)| *end_ms > now_ms) else {
+        return (0, 0);
+    };
+    let slack = if slack >= drip { 0 } else { slack };
+    let drips = (end_ms - now_ms).div_ceil(interval_ms);
+    let level = u128::from(drips) * u128::from(drip) - u128::from(slack);
+    (drips, level.min(u128::from(UNITS_MAX)) as u64)
 }
 
 /// The worth of a refund, less the part that has drained by itself.

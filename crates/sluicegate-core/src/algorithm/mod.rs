@@ -23,9 +23,15 @@
 //! **Invariant:** an algorithm never reads a clock, never writes, and gives the same digits as its
 //! Lua twin.
 
+mod changed;
 pub mod drip;
 pub mod sliding_window;
 pub mod token_bucket;
+
+pub use changed::{
+    ChangedStep, Conversion, FORGIVENESS_INTERVAL, UNITS_MAX, change, convert, decide_changed,
+    may_forgive, outcome_of_excess, owing, refund_changed, units_owed,
+};
 
 use crate::decision::Outcome;
 use crate::quota::Quota;
@@ -121,8 +127,7 @@ impl<S> Step<S> {
 
 /// Decides one charge; a cost of 0 is a peek and writes nothing.
 ///
-/// A state left by another algorithm (the limit's was changed) is read as time where both keep one
-/// instant, and as a full counter otherwise.
+/// The state was written at the pace of this quota; one of another pace goes to [`decide_changed`].
 #[inline(always)]
 pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> Step {
     match quota {
@@ -156,7 +161,7 @@ pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Ti
 
 /// Merges two observations of one counter: each unit that either saw taken is still taken.
 ///
-/// A state left by another algorithm counts as none.
+/// Both were written at the pace of this quota; a state of another algorithm counts as none.
 pub fn later(one: Option<State>, other: Option<State>, quota: Quota) -> Option<State> {
     match quota {
         Quota::TokenBucket(_) => instant(one).max(instant(other)).map(State::Instant),

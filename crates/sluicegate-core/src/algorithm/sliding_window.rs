@@ -15,7 +15,7 @@
 //! stored window that lies ahead means that the clock went back: it is used as it is, and waits
 //! grow by the step, unless the step is too large to be believed.
 
-use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
+use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, UNITS_MAX, nanos_to};
 use crate::decision::Outcome;
 use crate::quota::SlidingWindow;
 use crate::time::{Nanos, Timestamp};
@@ -147,6 +147,108 @@ pub fn later(one: Windows, other: Windows) -> Windows {
             ..new
         },
         _ => new,
+    }
+}
+
+/// Units in view of a window of this length: those of the older window in part, rounded up.
+pub(super) fn units_owed(stored: Option<Windows>, window_ms: u64, now: Timestamp) -> u64 {
+    UnlimitedView::read(stored, window_ms, now).units()
+}
+
+/// The time until no more than `units` are in view of a window of this length.
+pub(super) fn wait_for(
+    stored: Option<Windows>,
+    window_ms: u64,
+    units: u64,
+    now: Timestamp,
+) -> Nanos {
+    let view = UnlimitedView::read(stored, window_ms, now);
+    nanos_to(view.wait_ms(units), now)
+}
+
+/// The counts of a window in which `units`, at most its limit, were taken just now.
+pub(super) fn owing(units: u64, window: SlidingWindow, now: Timestamp) -> Windows {
+    Windows {
+        index: now.as_millis() / window.window_ms,
+        previous: 0,
+        current: units,
+    }
+}
+
+/// The counts as seen at one instant, where the limit they were counted under is not known.
+struct UnlimitedView {
+    previous: u64,
+    current: u64,
+    window_ms: u64,
+    /// Milliseconds of the current window that have passed.
+    elapsed_ms: u64,
+    /// Milliseconds until a stored window that lies ahead begins: the clock went back.
+    ahead_ms: u64,
+    /// False when the stored window is too far ahead to be true: then everything is owed.
+    believed: bool,
+}
+
+impl UnlimitedView {
+    /// The stored counts, moved on to the window that `now` is in.
+    fn read(stored: Option<Windows>, window_ms: u64, now: Timestamp) -> Self {
+        let now_ms = now.as_millis();
+        let index = now_ms / window_ms;
+        let mut view = Self {
+            previous: 0,
+            current: 0,
+            window_ms,
+            elapsed_ms: now_ms % window_ms,
+            ahead_ms: 0,
+            believed: true,
+        };
+        match stored {
+            Some(stored) if stored.index > index => {
+                let step_ms_max = MAX_CLOCK_STEP.get() / Nanos::MILLISECOND.get();
+                view.ahead_ms = stored.index.saturating_mul(window_ms) - now_ms;
+                view.believed = view.ahead_ms <= step_ms_max + window_ms;
+                (view.previous, view.current) = (stored.previous, stored.current);
+                view.elapsed_ms = 0;
+            }
+            Some(stored) if stored.index == index => {
+                (view.previous, view.current) = (stored.previous, stored.current);
+            }
+            Some(stored) if stored.index + 1 == index => view.previous = stored.current,
+            Some(_) | None => {}
+        }
+        // No limit of such a window is larger.
+        let most = (UNITS_MAX - 1) / window_ms;
+        (view.previous, view.current) = (view.previous.min(most), view.current.min(most));
+        view
+    }
+
+    fn units(&self) -> u64 {
+        if !self.believed {
+            return UNITS_MAX;
+        }
+        let left_ms = self.window_ms - self.elapsed_ms;
+        let in_view = (self.previous * left_ms).div_ceil(self.window_ms);
+        (self.current + in_view).min(UNITS_MAX)
+    }
+
+    /// Milliseconds until no more than `units` are in view; the cases of [`View::retry_ms`].
+    fn wait_ms(&self, units: u64) -> u64 {
+        if self.units() <= units {
+            return 0;
+        }
+        if !self.believed {
+            // From then on nothing is in view, whatever the counts.
+            return self.ahead_ms.saturating_add(2 * self.window_ms);
+        }
+        let part_ms = |units: u64, count: u64| {
+            (u128::from(units) * u128::from(self.window_ms) / u128::from(count)) as u64
+        };
+        let left_ms = self.window_ms - self.elapsed_ms;
+        let wait_ms = if self.current <= units {
+            left_ms - part_ms(units - self.current, self.previous)
+        } else {
+            left_ms + self.window_ms.saturating_sub(part_ms(units, self.current))
+        };
+        self.ahead_ms + wait_ms
     }
 }
 

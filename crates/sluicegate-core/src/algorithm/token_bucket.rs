@@ -19,7 +19,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::algorithm::{MAX_CLOCK_STEP, Next, Step};
+use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, UNITS_MAX};
 use crate::decision::Outcome;
 use crate::quota::TokenBucket;
 use crate::time::{Nanos, Timestamp};
@@ -155,6 +155,50 @@ pub fn lease(
         granted,
         step: decide(full_at, bucket, granted.max(1).min(want), now),
     }
+}
+
+/// Units that a bucket owes which gains one every `interval`: the debt in units, rounded up.
+pub(super) fn units_owed(full_at: Option<Timestamp>, interval: u64, now: Timestamp) -> u64 {
+    debt_of_any_size(full_at, now).div_ceil(interval)
+}
+
+/// The time until a bucket that gains one unit every `interval` owes no more than `units`.
+pub(super) fn wait_for(
+    full_at: Option<Timestamp>,
+    interval: u64,
+    units: u64,
+    now: Timestamp,
+) -> Nanos {
+    let debt = debt_of_any_size(full_at, now);
+    Nanos::new(debt.saturating_sub(units.saturating_mul(interval)))
+}
+
+/// The instant at which a bucket that owes `units`, at most its burst, is full again.
+///
+/// `full_at` is the state at the old pace that the units were counted from. Of the unit that is
+/// just flowing back, the part that has come back already is kept, in 1024ths rounded down: two
+/// replicas that convert a counter to and fro would otherwise never let that unit come back.
+pub(super) fn owing(
+    units: u64,
+    bucket: TokenBucket,
+    before: Option<(Timestamp, u64)>,
+    now: Timestamp,
+) -> Timestamp {
+    const PARTS: u64 = 1_024;
+    let parts_back = before.map_or(0, |(full_at, old_interval)| {
+        let debt = debt_of_any_size(Some(full_at), now);
+        let back = (old_interval - debt % old_interval) % old_interval;
+        back / old_interval.div_ceil(PARTS)
+    });
+    // No overflow: the units are at most the burst, and burst · interval is at most 2^52.
+    let debt = units * bucket.interval - parts_back * (bucket.interval / PARTS);
+    now.after(Nanos::new(debt))
+}
+
+/// The debt of a state whose burst is not known: any size is believed, up to what Lua holds.
+fn debt_of_any_size(full_at: Option<Timestamp>, now: Timestamp) -> u64 {
+    let debt = full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now));
+    debt.get().min(UNITS_MAX)
 }
 
 /// The part of the remaining units that one lease may take: `num / den`.

@@ -6,12 +6,14 @@
 
 mod drip_bucket;
 mod error;
+mod pace;
 mod scale;
 mod sliding_window;
 mod token_bucket;
 
 pub use drip_bucket::DripBucket;
 pub use error::QuotaError;
+pub use pace::{Pace, ParsePaceError};
 pub(crate) use scale::Ratio;
 pub use scale::ScaledPart;
 pub use sliding_window::SlidingWindow;

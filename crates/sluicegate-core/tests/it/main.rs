@@ -8,6 +8,7 @@ mod agreement;
 mod backwards;
 mod bounds;
 mod cases;
+mod changed;
 mod collisions;
 mod decision;
 mod descriptors;

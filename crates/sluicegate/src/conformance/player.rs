@@ -186,7 +186,7 @@ impl<S: Store> TranscriptPlayer<S> {
             .map_err(LineProblem::Unreadable)?
         {
             self.store
-                .reset(&charge.key, &self.clock)
+                .reset(&charge, &self.clock)
                 .await
                 .map_err(LineProblem::Store)?;
         }

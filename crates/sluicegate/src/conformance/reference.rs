@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome};
+use sluicegate_core::algorithm::{self, ChangedStep, Next, State};
+use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Pace, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -30,8 +30,19 @@ use crate::store::{Store, StoreError};
 /// ```
 #[derive(Debug, Default)]
 pub struct ReferenceStore {
-    /// By the text of the key. A counter that is full is absent.
-    states: Mutex<HashMap<String, State>>,
+    /// By the text of the key.
+    counters: Mutex<HashMap<String, ReferenceCounter>>,
+}
+
+/// All that there is to know of a counter.
+#[derive(Clone, Copy, Debug)]
+struct ReferenceCounter {
+    /// `None` when it is full.
+    state: Option<State>,
+    /// The pace at which the state was written.
+    pace: Pace,
+    /// When it was last forgiven that it owed more than its quota had.
+    forgiven_at: Option<Timestamp>,
 }
 
 impl ReferenceStore {
@@ -42,11 +53,11 @@ impl ReferenceStore {
 
     /// The state that is stored for a key; `None` when its counter is full or was never charged.
     pub fn state(&self, key: &Key<'_>) -> Option<State> {
-        self.lock().get(&key.to_string()).copied()
+        self.lock().get(&key.to_string())?.state
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, State>> {
-        self.states.lock().expect("no holder of this lock panics")
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ReferenceCounter>> {
+        self.counters.lock().expect("no holder of this lock panics")
     }
 }
 
@@ -57,34 +68,29 @@ impl Store for ReferenceStore {
         clock: &C,
     ) -> Result<List<Outcome>, StoreError> {
         let now = clock.now();
-        let mut states = self.lock();
-        let look = |cost: u64, charge: &Charge<'_>, states: &HashMap<String, State>| {
-            algorithm::decide(
-                states.get(&charge.key.to_string()).copied(),
-                charge.quota,
-                cost,
-                now,
-            )
-        };
-        let steps: Vec<Step> = charges
+        let mut counters = self.lock();
+        let steps: Vec<ChangedStep> = charges
             .iter()
-            .map(|charge| look(charge.cost, charge, &states))
+            .map(|charge| counter_of(&counters, charge).charge(charge, charge.cost, now))
             .collect();
         let is_admitted = charges
             .iter()
             .zip(&steps)
-            .all(|(charge, step)| !charge.enforced || step.outcome.is_allowed());
+            .all(|(charge, changed)| !charge.enforced || changed.step.outcome.is_allowed());
         let mut outcomes = List::Empty;
-        for (charge, step) in charges.iter().zip(steps) {
-            if !is_admitted && step.outcome.is_allowed() {
+        for (charge, changed) in charges.iter().zip(steps) {
+            let mut counter = counter_of(&counters, charge);
+            if !is_admitted && changed.step.outcome.is_allowed() {
                 // Another charge stopped the request: this one is not taken, and is answered as if
                 // it had cost nothing.
-                outcomes.push(look(0, charge, &states).outcome);
+                outcomes.push(counter.charge(charge, 0, now).step.outcome);
                 continue;
             }
-            // A denial writes too, when it repairs a stored time that was absurdly far ahead.
-            write(&mut states, &charge.key, step.next);
-            outcomes.push(step.outcome);
+            // A denial writes too, when it repairs a stored time that was absurdly far ahead, or
+            // when the quota was changed.
+            counter.write(changed, charge.quota.pace(), now);
+            counters.insert(charge.key.to_string(), counter);
+            outcomes.push(changed.step.outcome);
         }
         Ok(outcomes)
     }
@@ -95,28 +101,76 @@ impl Store for ReferenceStore {
         age: Nanos,
         clock: &C,
     ) -> Result<Outcome, StoreError> {
-        let mut states = self.lock();
-        let state = states.get(&charge.key.to_string()).copied();
-        let step = algorithm::refund(state, charge.quota, charge.cost, age, clock.now());
-        write(&mut states, &charge.key, step.next);
-        Ok(step.outcome)
+        let now = clock.now();
+        let mut counters = self.lock();
+        let mut counter = counter_of(&counters, charge);
+        let refunded = counter.refund(charge, age, now);
+        counter.write(refunded, charge.quota.pace(), now);
+        counters.insert(charge.key.to_string(), counter);
+        Ok(refunded.step.outcome)
     }
 
-    async fn reset<C: Clock>(&self, key: &Key<'_>, _clock: &C) -> Result<(), StoreError> {
-        self.lock().remove(&key.to_string());
+    async fn reset<C: Clock>(&self, charge: &Charge<'_>, _clock: &C) -> Result<(), StoreError> {
+        self.lock().remove(&charge.key.to_string());
         Ok(())
     }
 }
 
-/// Stores what an algorithm left.
-fn write(states: &mut HashMap<String, State>, key: &Key<'_>, next: Next<State>) {
-    match next {
-        Next::Same => {}
-        Next::Set(state) => {
-            states.insert(key.to_string(), state);
+/// The counter of a charge; a full one when it was never charged.
+fn counter_of(
+    counters: &HashMap<String, ReferenceCounter>,
+    charge: &Charge<'_>,
+) -> ReferenceCounter {
+    let pace = charge.quota.pace();
+    let full = ReferenceCounter {
+        state: None,
+        pace,
+        forgiven_at: None,
+    };
+    let counter = counters.get(&charge.key.to_string());
+    let counter = counter.copied().unwrap_or(full);
+    // Quotas that come with the request read whatever is there as their own.
+    if charge.key.limit().is_ad_hoc() {
+        ReferenceCounter { pace, ..counter }
+    } else {
+        counter
+    }
+}
+
+impl ReferenceCounter {
+    /// The step of a charge of `cost`.
+    fn charge(&self, charge: &Charge<'_>, cost: u64, now: Timestamp) -> ChangedStep {
+        if self.pace == charge.quota.pace() {
+            return ChangedStep {
+                step: algorithm::decide(self.state, charge.quota, cost, now),
+                forgives: false,
+            };
         }
-        Next::Clear => {
-            states.remove(&key.to_string());
+        let may_forgive = algorithm::may_forgive(self.forgiven_at, now);
+        algorithm::decide_changed(self.state, self.pace, charge.quota, cost, may_forgive, now)
+    }
+
+    /// The step of a refund.
+    fn refund(&self, charge: &Charge<'_>, age: Nanos, now: Timestamp) -> ChangedStep {
+        let Charge { quota, cost, .. } = *charge;
+        if self.pace == quota.pace() {
+            return ChangedStep {
+                step: algorithm::refund(self.state, quota, cost, age, now),
+                forgives: false,
+            };
+        }
+        let may_forgive = algorithm::may_forgive(self.forgiven_at, now);
+        algorithm::refund_changed(self.state, self.pace, quota, cost, age, may_forgive, now)
+    }
+
+    /// Stores what a step at `pace` left.
+    fn write(&mut self, changed: ChangedStep, pace: Pace, now: Timestamp) {
+        if changed.step.next != Next::Same {
+            self.state = changed.step.next.apply(self.state);
+            self.pace = pace;
+        }
+        if changed.forgives {
+            self.forgiven_at = Some(now);
         }
     }
 }

@@ -6,16 +6,21 @@
 //!
 //! **Invariant:** a key is in one place at a time: in a slot, or in one of the two side maps of its
 //! stripe. It changes places only under the lock of its stripe.
+//!
+//! The place depends on the pace of the quota too (`address.rs`), so a charge never finds a state
+//! that means something else at its own pace. A key that is not where its quota says is looked for
+//! at the other paces of its limit, converted, and moved ([`HashedCounters::update_changed`]).
 
 use std::cell::Cell;
 
 use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
-use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
+use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
 
+use super::address::{CounterId, Forgivenesses, LimitPaces};
 use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
 use super::slot_word::SlotWord;
-use super::table::{CounterTable, TableSlot, stored_hash};
+use super::table::{CounterTable, TableSlot};
 use crate::clock::Clock;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -34,6 +39,10 @@ struct Stripe {
     overflow: SideMap,
     /// Sliding windows and slow quotas, which no slot can hold.
     apart: SideMap,
+    /// The paces of the limits that these keys belong to.
+    paces: LimitPaces,
+    /// Keys whose excess was forgiven within the last minute.
+    forgivenesses: Forgivenesses,
 }
 
 impl Stripe {
@@ -66,6 +75,8 @@ impl HashedCounters {
             Mutex::new(Stripe {
                 overflow: SideMap::new(&overflow, seed),
                 apart: SideMap::new(&apart, seed),
+                paces: LimitPaces::default(),
+                forgivenesses: Forgivenesses::default(),
             })
         };
         Self {
@@ -79,30 +90,36 @@ impl HashedCounters {
     #[inline]
     pub(super) fn decide(
         &self,
-        hash: u64,
+        id: CounterId<'_>,
         quota: &Quota,
         cost: u64,
         clock: &impl Clock,
     ) -> Outcome {
         // The slot is looked up before the clock is read, so that memory answers meanwhile.
-        let slot = self.table.find(stored_hash(hash));
+        let hash = id.address(quota.pace());
+        let slot = self.table.find(hash);
         let now = clock.now();
         // The common algorithm has nothing but its own arithmetic between load and store.
         if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
-            && let Some(outcome) = update_slot(slot, stored_hash(hash), now, |word| {
-                decide_word(word, bucket, cost, now)
-            })
+            && let Some(outcome) =
+                update_slot(slot, hash, now, |word| decide_word(word, bucket, cost, now))
         {
             return outcome;
         }
-        self.decide_elsewhere(hash, quota, cost, now)
+        self.decide_elsewhere(id, quota, cost, now)
     }
 
     /// Decides a charge of another algorithm, or of a key that is not in the table.
     #[cold]
     #[inline(never)]
-    fn decide_elsewhere(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
-        self.update(hash, *quota, now, &|state| {
+    fn decide_elsewhere(
+        &self,
+        id: CounterId<'_>,
+        quota: &Quota,
+        cost: u64,
+        now: Timestamp,
+    ) -> Outcome {
+        self.update(id, *quota, cost, now, &|state| {
             algorithm::decide(state, *quota, cost, now)
         })
     }
@@ -110,70 +127,162 @@ impl HashedCounters {
     /// Gives back units that were drawn `age` ago.
     pub(super) fn refund(
         &self,
-        hash: u64,
+        id: CounterId<'_>,
         quota: Quota,
         cost: u64,
         age: Nanos,
         now: Timestamp,
     ) -> Outcome {
-        self.update(hash, quota, now, &|state| {
+        self.update(id, quota, 0, now, &|state| {
             algorithm::refund(state, quota, cost, age, now)
         })
     }
 
-    /// Runs `step` on the state at `hash` and stores the state it leaves, as one atomic change.
+    /// Runs `step` on the state of a counter and stores the state it leaves, as one atomic change.
+    /// `cost` is what the step charges, 0 where it charges nothing.
     ///
     /// `step` may run more than once; only the last run counts. It is a `dyn` function on purpose:
     /// this path is for keys that are new or rare, and one copy of it is enough.
     #[inline(never)]
     pub(super) fn update(
         &self,
+        id: CounterId<'_>,
+        quota: Quota,
+        cost: u64,
+        now: Timestamp,
+        step: &dyn Fn(Option<State>) -> Step,
+    ) -> Outcome {
+        let hash = id.address(quota.pace());
+        if fits_in_table(quota)
+            && let Some(outcome) = self.update_in_table(hash, now, step)
+        {
+            return outcome;
+        }
+        let mut stripe = self.stripe(hash);
+        if let Some(outcome) = self.update_known(&mut stripe, hash, quota, now, step) {
+            return outcome;
+        }
+        for pace in stripe.paces.learn(id, quota.pace()) {
+            if let Some(outcome) =
+                self.update_changed(&mut stripe, id, pace, quota, cost, now, step)
+            {
+                return outcome;
+            }
+        }
+        let Step { next, outcome } = step(None);
+        if let Next::Set(state) = next {
+            self.store_new(&mut stripe, hash, state, quota, outcome, now);
+        }
+        outcome
+    }
+
+    /// Runs `step` on a key that is where its quota says; `None` when it is not there. Under the
+    /// lock of the stripe nobody else can bring it there.
+    fn update_known(
+        &self,
+        stripe: &mut Stripe,
         hash: u64,
         quota: Quota,
         now: Timestamp,
         step: &dyn Fn(Option<State>) -> Step,
-    ) -> Outcome {
-        let hash = stored_hash(hash);
+    ) -> Option<Outcome> {
         let in_table = fits_in_table(quota);
-        if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
-            return outcome;
-        }
-        let mut stripe = self.stripe(hash);
         let side = stripe.map_for(hash, in_table);
         side.sweep_if_due(now, self.sweep_interval);
-        if !in_table && let Some(instant) = self.table.take_out(hash, now) {
-            // The quota was changed to one that no slot can hold: the debt moves with it.
+        if in_table {
+            if let Some(outcome) = self.update_in_table(hash, now, step) {
+                return Some(outcome);
+            }
+        } else if let Some(instant) = self.table.take_out(hash, now) {
+            // The size was changed to one that no slot can hold: the debt moves with it.
             let lifetime = EntryLifetime {
                 full_at: instant,
                 eviction_rank: instant,
             };
             side.put(hash, State::Instant(instant), lifetime, now);
         }
+        let aside = side.get(hash)?;
+        let Step { next, outcome } = step(Some(aside));
+        match next {
+            Next::Same => {}
+            Next::Clear => side.remove(hash),
+            Next::Set(state) => side.put(hash, state, lifetime(quota, outcome, now), now),
+        }
+        Some(outcome)
+    }
+
+    /// Runs `step` on a key that was last charged at another pace, and moves it if the step writes;
+    /// `None` when it is not there either.
+    ///
+    /// A charge under the old quota may come in between without a lock. Then the key is not moved
+    /// but looked at again, so that no unit is lost. Once it is taken out, such a charge has to wait
+    /// for the lock of the stripe, and finds it at the new place.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a place, the two paces, and what to do there"
+    )]
+    fn update_changed(
+        &self,
+        stripe: &mut Stripe,
+        id: CounterId<'_>,
+        from: Pace,
+        quota: Quota,
+        cost: u64,
+        now: Timestamp,
+        step: &dyn Fn(Option<State>) -> Step,
+    ) -> Option<Outcome> {
+        let old = id.address(from);
         loop {
-            // Again under the lock: from here on nobody else can bring this key into the table.
-            if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
-                return outcome;
+            let slot = self.table.find(old);
+            let word = slot.and_then(|slot| Some((slot, slot.read(old)?)));
+            let state = match word {
+                Some((_, word)) => State::Instant(word.instant(now)),
+                None => stripe.maps().into_iter().find_map(|map| map.get(old))?,
+            };
+            let may_forgive = stripe.forgivenesses.may_forgive(id, now);
+            let changed = algorithm::change(Some(state), from, quota, cost, may_forgive, now, step);
+            let Step { next, outcome } = changed.step;
+            let is_unchanged = match (word, next) {
+                (Some((slot, word)), Next::Same) => slot.still_holds(word),
+                (Some((slot, word)), _) => slot.abandon(word, now),
+                (None, _) => true,
+            };
+            if !is_unchanged {
+                continue;
             }
-            let aside = side.get(hash);
-            let Step { next, outcome } = step(aside);
-            let lifetime = lifetime(quota, outcome, now);
-            match next {
-                Next::Same => return outcome,
-                Next::Clear => {
-                    side.remove(hash);
-                    return outcome;
-                }
-                Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
-                    if self.insert(hash, instant, lifetime, side, now) {
-                        return outcome;
-                    }
-                    // A key of another stripe took the slot first: look again.
-                }
-                Next::Set(state) => {
-                    side.put(hash, state, lifetime, now);
-                    return outcome;
-                }
+            if next != Next::Same {
+                stripe.maps().into_iter().for_each(|map| map.remove(old));
             }
+            if changed.forgives {
+                stripe.forgivenesses.add(id, now);
+            }
+            if let Next::Set(state) = next {
+                let hash = id.address(quota.pace());
+                self.store_new(stripe, hash, state, quota, outcome, now);
+            }
+            return Some(outcome);
+        }
+    }
+
+    /// Stores a key that is nowhere yet.
+    fn store_new(
+        &self,
+        stripe: &mut Stripe,
+        hash: u64,
+        state: State,
+        quota: Quota,
+        outcome: Outcome,
+        now: Timestamp,
+    ) {
+        let lifetime = lifetime(quota, outcome, now);
+        let in_table = fits_in_table(quota);
+        let side = stripe.map_for(hash, in_table);
+        match state {
+            State::Instant(instant) if in_table => {
+                // Again when a key of another stripe was given the slot first.
+                while !self.insert(hash, instant, lifetime, side, now) {}
+            }
+            state => side.put(hash, state, lifetime, now),
         }
     }
 
@@ -209,33 +318,47 @@ impl HashedCounters {
         candidate.give_to(hash, instant)
     }
 
-    /// The state at `hash`: a decision of cost zero, which stores nothing unless it repairs a
-    /// stored time that no clock step explains.
-    pub(super) fn read(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
+    /// The state of a counter and the answer to a charge of zero units, which stores nothing. The
+    /// state is `None` for a full counter, and for one that owes more than its quota has since that
+    /// was changed.
+    pub(super) fn read(
+        &self,
+        id: CounterId<'_>,
+        quota: Quota,
+        now: Timestamp,
+    ) -> (Option<State>, Outcome) {
         let seen = Cell::new(None);
-        self.update(hash, quota, now, &|state| {
+        let outcome = self.update(id, quota, 0, now, &|state| {
             seen.set(state);
             algorithm::decide(state, quota, 0, now)
         });
-        seen.get()
+        (seen.get(), outcome)
     }
 
-    /// Forgets a counter, wherever it is.
-    pub(super) fn reset(&self, hash: u64, now: Timestamp) {
-        let hash = stored_hash(hash);
-        for map in self.stripe(hash).maps() {
-            map.remove(hash);
-        }
-        if let Some(slot) = self.table.find(hash) {
-            // The slot stays with its key: a full counter equals an absent one.
-            let unused = Outcome::Allowed {
-                remaining: 0,
-                reset_after: Nanos::ZERO,
-            };
-            update_slot(slot, hash, now, |_| Step {
-                next: Next::Clear,
-                outcome: unused,
-            });
+    /// Forgets a counter, wherever it is: where `pace` says, or at any other pace of its limit.
+    pub(super) fn reset(&self, id: CounterId<'_>, pace: Pace, now: Timestamp) {
+        let mut stripe = self.stripe(id.address(pace));
+        stripe.forgivenesses.remove(id);
+        let others = stripe.paces.learn(id, pace);
+        for hash in others
+            .into_iter()
+            .chain([pace])
+            .map(|pace| id.address(pace))
+        {
+            for map in stripe.maps() {
+                map.remove(hash);
+            }
+            if let Some(slot) = self.table.find(hash) {
+                // The slot stays with its key: a full counter equals an absent one.
+                let unused = Outcome::Allowed {
+                    remaining: 0,
+                    reset_after: Nanos::ZERO,
+                };
+                update_slot(slot, hash, now, |_| Step {
+                    next: Next::Clear,
+                    outcome: unused,
+                });
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 
 use sluicegate_core::{Nanos, Outcome, Quota};
 
+use super::address::CounterId;
 use super::{LocalOptions, LocalStore};
 use crate::clock::{Clock, MonotonicClock};
 
@@ -57,26 +58,27 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     pub fn check(&self, key: &K, cost: u64) -> Outcome {
         self.store
             .counters
-            .decide(self.store.hash(key), &self.quota, cost, &self.clock)
+            .decide(self.id(key), &self.quota, cost, &self.clock)
     }
 
     /// Gives back units that were drawn `age` ago, never beyond full; an age of zero gives all of
     /// them back.
     pub fn refund(&self, key: &K, cost: u64, age: Nanos) -> Outcome {
-        self.store.counters.refund(
-            self.store.hash(key),
-            self.quota,
-            cost,
-            age,
-            self.clock.now(),
-        )
+        self.store
+            .counters
+            .refund(self.id(key), self.quota, cost, age, self.clock.now())
     }
 
     /// Forgets a key: its counter is full again.
     pub fn reset(&self, key: &K) {
         self.store
             .counters
-            .reset(self.store.hash(key), self.clock.now());
+            .reset(self.id(key), self.quota.pace(), self.clock.now());
+    }
+
+    #[inline]
+    fn id(&self, key: &K) -> CounterId<'static> {
+        CounterId::of_one_pace(self.store.hash(key))
     }
 
     /// The store with the counters, for its metrics.

@@ -7,6 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 use sluicegate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
 
+use super::address::CounterId;
 use super::counters::HashedCounters;
 use super::{FixedTime, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
@@ -34,14 +35,14 @@ fn per_hour(burst: u32) -> Quota {
 
 fn spend(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> bool {
     counters
-        .decide(hash, &quota, 1, &FixedTime(now))
+        .decide(CounterId::of_one_pace(hash), &quota, 1, &FixedTime(now))
         .is_allowed()
 }
 
 /// Units left at `hash`, by a charge of zero.
 fn left(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
     counters
-        .decide(hash, &quota, 0, &FixedTime(now))
+        .decide(CounterId::of_one_pace(hash), &quota, 0, &FixedTime(now))
         .remaining()
 }
 
@@ -153,5 +154,32 @@ fn loom_several_charges_are_taken_all_or_nothing() {
         let peeks = policy.charges_for(&Subject::ANONYMOUS, 0).unwrap();
         let left = store.decide_all(&peeks, &ManualClock::new(NOW));
         assert!(left.iter().all(|outcome| outcome.remaining() == 1 - spent));
+    });
+}
+
+#[test]
+fn loom_a_charge_under_the_old_quota_is_not_lost_when_its_key_moves() {
+    loom::model(|| {
+        let counters = counters();
+        let (old, new) = (per_hour(3), Quota::from(Quota::per_minute(1).burst(3)));
+        let id = CounterId::of_limit(FIRST, "all");
+        let spend = move |counters: &HashedCounters, quota: Quota| {
+            counters.decide(id, &quota, 1, &FixedTime(NOW)).is_allowed()
+        };
+        assert!(spend(&counters, old));
+        let mover = thread::spawn({
+            let counters = Arc::clone(&counters);
+            move || spend(&counters, new)
+        });
+        assert!(spend(&counters, old));
+        assert!(mover.join().unwrap());
+        // Three are spent, whichever came first and wherever the key is now.
+        for quota in [old, new] {
+            assert_eq!(
+                counters.decide(id, &quota, 0, &FixedTime(NOW)).remaining(),
+                0
+            );
+        }
+        assert_eq!(counters.live(NOW), 1, "it is in one place");
     });
 }

@@ -2,10 +2,11 @@
 //! capacity.
 //!
 //! Read downwards: [`LocalStore`] takes lists of charges, all or nothing; `counters.rs` takes one
-//! charge; `table.rs` is the lock-free table in which nearly all counters live, `slot_word.rs` the
+//! charge; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly all counters live, `slot_word.rs` the
 //! 64 bits of one of them, and `side_map.rs` keeps the few that do not fit. `keyed.rs` is the same
 //! store without policies. `loom_tests.rs` checks the races in every order of events.
 
+mod address;
 mod capacity;
 mod counters;
 mod keyed;
@@ -24,10 +25,11 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
+use address::CounterId;
 use capacity::CounterCapacity;
 use counters::HashedCounters;
 
@@ -121,17 +123,20 @@ impl LocalStore {
         self.seed.hash_one(key)
     }
 
+    #[inline]
+    fn id<'a>(&self, charge: &Charge<'a>) -> CounterId<'a> {
+        CounterId::of(self.hash(charge.key), &charge.key)
+    }
+
     /// Takes all charges or none.
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
             // One counter changes atomically by itself.
-            [only] => {
-                List::One(
-                    self.counters
-                        .decide(self.hash(only.key), &only.quota, only.cost, clock),
-                )
-            }
+            [only] => List::One(
+                self.counters
+                    .decide(self.id(only), &only.quota, only.cost, clock),
+            ),
             several => self.decide_several(several, clock, clock.now()),
         }
     }
@@ -152,14 +157,14 @@ impl LocalStore {
         clock: &C,
         now: Timestamp,
     ) -> List<Outcome> {
-        let hashes: Vec<u64> = charges.iter().map(|charge| self.hash(charge.key)).collect();
-        if let Some(denied) = self.denied_already(charges, &hashes, now) {
+        let ids: Vec<_> = charges.iter().map(|charge| self.id(charge)).collect();
+        if let Some(denied) = self.denied_already(charges, &ids, now) {
             return denied;
         }
         let mut outcomes = List::Empty;
         let mut taken = Vec::with_capacity(charges.len());
-        for (charge, &hash) in charges.iter().zip(&hashes) {
-            let (outcome, before) = self.take(hash, charge, now);
+        for (charge, &id) in charges.iter().zip(&ids) {
+            let (outcome, before) = self.take(id, charge, now);
             if charge.enforced && !outcome.is_allowed() {
                 for (index, before) in taken {
                     let charge: &Charge<'_> = &charges[index];
@@ -174,8 +179,7 @@ impl LocalStore {
                     }
                 };
                 let answer = |index| {
-                    denied_by(index)
-                        .unwrap_or_else(|| self.peek(hashes[index], &charges[index], now))
+                    denied_by(index).unwrap_or_else(|| self.peek(ids[index], &charges[index], now))
                 };
                 return (0..charges.len()).map(answer).collect();
             }
@@ -192,51 +196,63 @@ impl LocalStore {
     fn denied_already(
         &self,
         charges: &[Charge<'_>],
-        hashes: &[u64],
+        ids: &[CounterId<'_>],
         now: Timestamp,
     ) -> Option<List<Outcome>> {
-        let look = |(charge, hash): (&Charge<'_>, &u64)| {
-            algorithm::decide(
-                self.counters.read(*hash, charge.quota, now),
-                charge.quota,
-                charge.cost,
-                now,
-            )
-        };
-        let steps: Vec<Step> = charges.iter().zip(hashes).map(look).collect();
+        let looks: Vec<(Outcome, bool)> = charges
+            .iter()
+            .zip(ids)
+            .map(|(charge, id)| self.look(*id, charge, now))
+            .collect();
         if !charges
             .iter()
-            .zip(&steps)
-            .any(|(charge, step)| charge.enforced && !step.outcome.is_allowed())
+            .zip(&looks)
+            .any(|(charge, (outcome, _))| charge.enforced && !outcome.is_allowed())
         {
             return None;
         }
-        let answer = |index: usize| match steps[index] {
-            Step {
-                outcome: Outcome::Allowed { .. },
-                ..
-            } => self.peek(hashes[index], &charges[index], now),
-            // A denied step that writes repairs a stored time that was absurdly far ahead.
-            Step {
-                next: Next::Set(_), ..
-            } => self.take(hashes[index], &charges[index], now).0,
-            Step { outcome, .. } => outcome,
+        let answer = |index: usize| match looks[index] {
+            (Outcome::Allowed { .. }, _) => self.peek(ids[index], &charges[index], now),
+            (_, true) => self.take(ids[index], &charges[index], now).0,
+            (outcome, false) => outcome,
         };
         Some((0..charges.len()).map(answer).collect())
     }
 
+    /// The answer to a charge if it came alone. Nothing is taken, but a denial under a quota that
+    /// was changed stores the converted counter. True when a denial has to be written: it repairs a
+    /// stored time that was absurdly far ahead.
+    fn look(&self, id: CounterId<'_>, charge: &Charge<'_>, now: Timestamp) -> (Outcome, bool) {
+        let repairs = Cell::new(false);
+        let Charge { quota, cost, .. } = *charge;
+        let outcome = self.counters.update(id, quota, cost, now, &|state| {
+            let step = algorithm::decide(state, quota, cost, now);
+            repairs.set(!step.outcome.is_allowed() && step.next != Next::Same);
+            Step {
+                next: Next::Same,
+                outcome: step.outcome,
+            }
+        });
+        (outcome, repairs.get())
+    }
+
     /// The answer to a charge of zero units.
-    fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.counters
-            .decide(hash, &charge.quota, 0, &FixedTime(now))
+    fn peek(&self, id: CounterId<'_>, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+        self.counters.decide(id, &charge.quota, 0, &FixedTime(now))
     }
 
     /// Takes one charge if it fits; returns also the state that the counter had before.
-    fn take(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> (Outcome, Option<State>) {
+    fn take(
+        &self,
+        id: CounterId<'_>,
+        charge: &Charge<'_>,
+        now: Timestamp,
+    ) -> (Outcome, Option<State>) {
         let before = Cell::new(None);
-        let outcome = self.counters.update(hash, charge.quota, now, &|state| {
+        let Charge { quota, cost, .. } = *charge;
+        let outcome = self.counters.update(id, quota, cost, now, &|state| {
             before.set(state);
-            algorithm::decide(state, charge.quota, charge.cost, now)
+            algorithm::decide(state, quota, cost, now)
         });
         (outcome, before.get())
     }
@@ -265,25 +281,28 @@ impl LocalStore {
     /// Gives back the units of a charge that was drawn `age` ago.
     pub(crate) fn give(&self, charge: &Charge<'_>, age: Nanos, now: Timestamp) -> Outcome {
         self.counters
-            .refund(self.hash(charge.key), charge.quota, charge.cost, age, now)
+            .refund(self.id(charge), charge.quota, charge.cost, age, now)
     }
 
-    /// Forgets a counter.
-    pub(crate) fn forget(&self, key: &Key<'_>, now: Timestamp) {
-        self.counters.reset(self.hash(key), now);
+    /// Forgets the counter of a charge.
+    pub(crate) fn forget(&self, charge: &Charge<'_>, now: Timestamp) {
+        self.counters
+            .reset(self.id(charge), charge.quota.pace(), now);
     }
 
     /// The state of a counter that is not full; `None` when it is.
     pub(crate) fn owed(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
-        let state = self.counters.read(self.hash(charge.key), charge.quota, now);
-        state.filter(|_| owes(state, charge, now))
+        let (state, outcome) = self.counters.read(self.id(charge), charge.quota, now);
+        // Without a state more is owed than the quota has: no charge is taken, so none is undone.
+        let is_owing = outcome.reset_after() > Nanos::ZERO;
+        is_owing.then(|| state.unwrap_or(State::Instant(now)))
     }
 
     /// Raises a counter to a state that was seen elsewhere, if that owes more. Doing so again
     /// changes nothing.
     pub(crate) fn raise(&self, charge: &Charge<'_>, seen: State, now: Timestamp) {
         self.counters
-            .update(self.hash(charge.key), charge.quota, now, &|state| {
+            .update(self.id(charge), charge.quota, 0, now, &|state| {
                 let raised = algorithm::later(state, Some(seen), charge.quota);
                 let Step { outcome, .. } = algorithm::decide(raised, charge.quota, 0, now);
                 let next = match raised {
@@ -294,14 +313,6 @@ impl LocalStore {
                 Step { next, outcome }
             });
     }
-}
-
-/// Returns true when a counter in this state is not full.
-fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
-    algorithm::decide(state, charge.quota, 0, now)
-        .outcome
-        .reset_after()
-        > Nanos::ZERO
 }
 
 /// A clock that shows a time that was read before, so that one request is decided at one instant.
@@ -348,10 +359,10 @@ impl Store for LocalStore {
 
     fn reset<C: Clock>(
         &self,
-        key: &Key<'_>,
+        charge: &Charge<'_>,
         clock: &C,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.forget(key, clock.now());
+        self.forget(charge, clock.now());
         ready(Ok(()))
     }
 }

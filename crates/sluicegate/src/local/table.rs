@@ -138,7 +138,7 @@ impl CounterTable {
         loop {
             let slot = self.find(hash)?;
             let word = slot.read(hash)?;
-            if slot.give_to(word, ABANDONED, SlotWord::long_before(now)) {
+            if slot.abandon(word, now) {
                 return Some(word.instant(now));
             }
         }
@@ -266,6 +266,11 @@ impl TableSlot {
         self.word
             .compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed)
             .is_ok()
+    }
+
+    /// Takes the key out; `false` when the slot has changed since `word` was read.
+    pub(super) fn abandon(&self, word: SlotWord, now: Timestamp) -> bool {
+        self.give_to(word, ABANDONED, SlotWord::long_before(now))
     }
 
     /// Gives the slot to another key; `false` when it has changed since `word` was read.

@@ -3,7 +3,7 @@
 //! The library's `Charge` borrows from the caller. A request outlives that borrow, because it waits
 //! in queues of other tasks, so the store copies the little that a script needs.
 
-use sluicegate_core::Quota;
+use sluicegate_core::{Pace, Quota};
 use smallvec::SmallVec;
 
 /// One charge on its way to Redis.
@@ -16,6 +16,8 @@ pub(super) struct StoreCharge {
     pub(super) hash: u64,
     /// Limits that the counter is decided under.
     pub(super) quota: Quota,
+    /// The pace at which a value without a mark was written, where that is not the quota's own.
+    pub(super) base: Option<Pace>,
     /// Units to spend; 0 only looks at the counter.
     pub(super) cost: u64,
     /// False for a limit that only reports: its denial does not stop the request.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use sluicegate_core::RedisClock;
 use tokio::task::JoinSet;
 
+use super::base_pace::BasePaces;
 use super::dial::Dialer;
 use super::endpoint::Endpoint;
 use super::health;
@@ -36,6 +37,8 @@ pub(super) struct StoreContext {
     pub(super) router: Router,
     /// Last seen states of counters; written by drivers, read by callers.
     pub(super) shadows: Shadows,
+    /// The pace at which the unmarked values of each limit were written.
+    pub(super) bases: BasePaces,
     /// Replies that found a value under one of our keys that is no counter.
     pub(super) foreign_values: AtomicU64,
     /// How long decisions took.
@@ -67,6 +70,7 @@ impl StoreContext {
             deadline: Duration::from_nanos(options.deadline.get()),
             router: Router::new(),
             shadows: Shadows::new(rates),
+            bases: BasePaces::default(),
             foreign_values: AtomicU64::new(0),
             waits: WaitHistogram::default(),
             start_driver,

@@ -18,15 +18,17 @@
 //!
 //! | row | modules |
 //! |---|---|
-//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error` |
+//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error`, `base_pace` |
 //! | options | `options`, then `validate`, then `url` |
 //! | protocol | `script`, `server_error`, `dial` |
 //! | one request | `request`, `call`, `waits`, `health`, `shadow` |
 //! | shared state | `lane`, `router`, then `context`, then `probe` |
 //! | one connection | `responses`, `traffic`, `driver` |
-//! | the store | `scout`, `sender`, `multi_slot`, `store`, then `values`, `advice`, `search` |
+//! | the store | `scout`, `sender`, `multi_slot`, `base_claim`, `store`, then `values`, `advice`, `search` |
 
 mod advice;
+mod base_claim;
+mod base_pace;
 mod call;
 mod charge;
 mod context;

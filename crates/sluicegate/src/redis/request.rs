@@ -310,6 +310,7 @@ mod tests {
             key: "counter".to_owned(),
             hash: 1,
             quota,
+            base: None,
             cost: 1,
             enforced: true,
         }

@@ -149,7 +149,9 @@ fn observe(
         RedisClock::Server | RedisClock::Replica => request.callers_time_at_latest(times.received),
     };
     for (charge, answer) in request.charges().into_iter().flatten().zip(answers) {
-        if is_repair_pending(charge, answer, times.server_now) {
+        // A counter of another pace flows back at that pace, so this tells nothing about later.
+        let is_own = answer.is_stored && answer.excess_at.is_none();
+        if !is_own || is_repair_pending(charge, answer, times.server_now) {
             continue;
         }
         let observation = Observation {

@@ -68,6 +68,7 @@ pub(super) fn decide_script() -> &'static RedisScript {
             include_str!("lua/charge.lua"),
             include_str!("lua/drip.lua"),
             include_str!("lua/sliding_window.lua"),
+            include_str!("lua/changed.lua"),
             include_str!("lua/request.lua"),
             "end\n", // of the function that cursor.lua begins
             include_str!("lua/decide.lua"),
@@ -94,6 +95,7 @@ pub(super) fn refund_script() -> &'static RedisScript {
             include_str!("lua/charge.lua"),
             include_str!("lua/drip.lua"),
             include_str!("lua/sliding_window.lua"),
+            include_str!("lua/changed.lua"),
             include_str!("lua/refund.lua"),
         ))
     });

@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Pace, Timestamp};
 
+use super::base_claim::{self, Bases};
 use super::charge::{StoreCharge, StoreCharges};
 use super::context::StoreContext;
 use super::dial::Dialer;
@@ -120,7 +121,7 @@ impl RedisStore {
         self.seed.hash_one(key)
     }
 
-    fn store_charge(&self, charge: &Charge<'_>, hash: u64) -> StoreCharge {
+    fn store_charge(&self, charge: &Charge<'_>, hash: u64, base: Option<Pace>) -> StoreCharge {
         let Charge {
             quota,
             cost,
@@ -131,17 +132,36 @@ impl RedisStore {
             key: self.stored_key(&charge.key),
             hash,
             quota,
+            base,
             cost,
             enforced,
         }
     }
 
-    fn store_charges(&self, charges: &[Charge<'_>], hashes: &[u64]) -> StoreCharges {
+    fn store_charges(
+        &self,
+        charges: &[Charge<'_>],
+        hashes: &[u64],
+        bases: &[Option<Pace>],
+    ) -> StoreCharges {
         charges
             .iter()
             .zip(hashes)
-            .map(|(charge, hash)| self.store_charge(charge, *hash))
+            .zip(bases)
+            .map(|((charge, hash), base)| self.store_charge(charge, *hash, *base))
             .collect()
+    }
+
+    /// The base pace of each charge. Only the first charge on a limit has to ask Redis for it.
+    async fn bases(
+        &self,
+        charges: &[Charge<'_>],
+        sender: &RequestSender<'_>,
+    ) -> Result<Bases, RequestError> {
+        match base_claim::known(&self.context, charges) {
+            Some(bases) => Ok(bases),
+            None => Box::pin(base_claim::learn(&self.context, charges, sender)).await,
+        }
     }
 
     /// Name of a counter in Redis. On a cluster it holds a hash tag, so that the counters of one
@@ -195,11 +215,8 @@ impl RedisStore {
         now: Timestamp,
         clock: &C,
     ) -> Result<List<Outcome>, StoreError> {
-        let store_charges = self.store_charges(charges, hashes);
         let sender = self.sender(now, clock);
-        let decided = self
-            .send_decision(&sender, store_charges, charges, hashes)
-            .await;
+        let decided = self.send_decision(&sender, charges, hashes).await;
         match &decided {
             Ok(_) => self.context.waits.answered(sender.submitted().elapsed()),
             Err(error) => self.context.waits.failed(error),
@@ -210,10 +227,11 @@ impl RedisStore {
     async fn send_decision(
         &self,
         sender: &RequestSender<'_>,
-        store_charges: StoreCharges,
         charges: &[Charge<'_>],
         hashes: &[u64],
     ) -> Result<List<Outcome>, RequestError> {
+        let bases = self.bases(charges, sender).await?;
+        let store_charges = self.store_charges(charges, hashes, &bases);
         let slot_of = |charge: &StoreCharge| self.context.slot(&charge.key);
         let first = slot_of(&store_charges[0]);
         if store_charges.iter().any(|charge| slot_of(charge) != first) {
@@ -229,7 +247,7 @@ impl RedisStore {
             Ok(StoreResponse::FromMemory(outcomes)) => Ok(outcomes),
             // The slot is moving and its keys are on two nodes: send each key alone.
             Err(RequestError::SplitKeys) => {
-                let store_charges = self.store_charges(charges, hashes);
+                let store_charges = self.store_charges(charges, hashes, &bases);
                 multi_slot::decide(sender, store_charges, |charge| charge.hash).await
             }
             Ok(_) => Err(RequestError::mismatched()),
@@ -267,10 +285,13 @@ impl Store for RedisStore {
         age: Nanos,
         clock: &C,
     ) -> Result<Outcome, StoreError> {
-        let store_charge = self.store_charge(charge, self.hash(&charge.key));
+        let hash = self.hash(&charge.key);
         // A refund lowers the debt: from now on the shadow would deny too much.
-        self.context.shadows.forget(store_charge.hash);
-        let receiver = self.sender(clock.now(), clock).send(Operation::Refund {
+        self.context.shadows.forget(hash);
+        let sender = self.sender(clock.now(), clock);
+        let bases = self.bases(std::slice::from_ref(charge), &sender).await?;
+        let store_charge = self.store_charge(charge, hash, bases[0]);
+        let receiver = sender.send(Operation::Refund {
             charge: store_charge,
             charged: ChargeTime::Ago(age),
         });
@@ -280,11 +301,11 @@ impl Store for RedisStore {
         }
     }
 
-    async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
-        let hash = self.hash(key);
+    async fn reset<C: Clock>(&self, charge: &Charge<'_>, clock: &C) -> Result<(), StoreError> {
+        let hash = self.hash(&charge.key);
         self.context.shadows.forget(hash);
         let receiver = self.sender(clock.now(), clock).send(Operation::Delete {
-            key: self.stored_key(key),
+            key: self.stored_key(&charge.key),
             hash,
         });
         response(receiver).await?;

@@ -1,6 +1,6 @@
 //! A store that is always away.
 
-use sluicegate::{Charge, Clock, Key, List, Nanos, Outcome, Store, StoreError};
+use sluicegate::{Charge, Clock, List, Nanos, Outcome, Store, StoreError};
 
 /// Answers no request: a decision times out, and a reset is told why.
 pub struct AwayStore;
@@ -19,7 +19,7 @@ impl Store for AwayStore {
         Err(StoreError::TimedOut)
     }
 
-    async fn reset<C: Clock>(&self, _: &Key<'_>, _: &C) -> Result<(), StoreError> {
+    async fn reset<C: Clock>(&self, _: &Charge<'_>, _: &C) -> Result<(), StoreError> {
         Err(StoreError::Unavailable("down for repair".into()))
     }
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sluicegate::algorithm::State;
 use sluicegate::conformance::ReferenceStore;
 use sluicegate::{
-    Charge, Clock, FailurePolicy, Key, Limit, Limiter, List, ManualClock, Nanos, Outcome, Policy,
-    Store, StoreError, Subject, Timestamp,
+    Charge, Clock, FailurePolicy, Limit, Limiter, List, ManualClock, Nanos, Outcome, Policy, Store,
+    StoreError, Subject, Timestamp,
 };
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
@@ -78,8 +78,8 @@ impl Store for SwitchableStore {
         self.reach()?.refund(charge, age, clock).await
     }
 
-    async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
-        self.reach()?.reset(key, clock).await
+    async fn reset<C: Clock>(&self, charge: &Charge<'_>, clock: &C) -> Result<(), StoreError> {
+        self.reach()?.reset(charge, clock).await
     }
 
     fn remembered(&self, charge: &Charge<'_>, _now: Timestamp) -> Option<State> {

@@ -2,20 +2,27 @@
 -- Equal charges are read once.
 local charges = {}
 
--- Returns a table with the algorithm, whether it is enforced, its numbers and its cost.
+-- Returns a table with the algorithm, whether it is enforced, its numbers, limit, cost and pace, and
+-- the base pace of its limit if that is another.
 local function read_charge(encoded)
   local charge = charges[encoded]
   if charge then return charge end
-  local algorithm, a, b, c, d, e = match(encoded, '^(%a)(%d+):(%-?%d+):?(%d*):?(%d*):?(%d*)$')
+  local algorithm, a, b, c, d, e, base =
+    match(encoded, '^(%a)(%d+):(%d+):(%d+):?(%d*):?(%d*)@?([%w:]*)$')
   charge = { enforced = algorithm ~= algorithm:upper(), algorithm = algorithm:lower() }
   if charge.algorithm == 't' then
-    charge.tolerance, charge.needed = a + 0, b + 0
+    charge.interval, charge.limit, charge.cost = a + 0, b + 0, c + 0
+    charge.tolerance, charge.needed = token_bucket_numbers(charge.interval, charge.limit, charge.cost)
+    charge.pace = 't' .. a
   elseif charge.algorithm == 'd' then
     charge.bucket = { interval_ms = a + 0, drip = b + 0, size = c + 0, aligned = d == '1' }
-    charge.cost = e + 0
+    charge.limit, charge.cost = charge.bucket.size, e + 0
+    charge.pace = 'd' .. a .. ':' .. b .. ':' .. d
   else
     charge.window_ms, charge.limit, charge.cost = a + 0, b + 0, c + 0
+    charge.pace = 'w' .. a
   end
+  charge.base = base ~= '' and base or nil
   charges[encoded] = charge
   return charge
 end

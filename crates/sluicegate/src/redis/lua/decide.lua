@@ -3,20 +3,23 @@
 -- KEYS    the counters, each once, in the order of their first use
 -- ARGV[1] the clock, see time.lua
 -- ARGV[2] and on, the requests: [*<number of charges>] { [@<index of the key>] charge }
---   t<tolerance_ns>:<needed_ns>                      token bucket
+--   t<interval_ns>:<burst>:<cost>                    token bucket
 --   d<interval_ms>:<drip>:<size>:<aligned>:<cost>    leaky bucket; fixed window if aligned is 1
 --   w<window_ms>:<limit>:<cost>                      sliding window
 --   The letter is a capital when the charge is not enforced. * is left out for a single charge,
---   and @ for a key that was not used before.
+--   and @ for a key that was not used before. Behind a charge may be @ and the base pace of its
+--   limit, at which values without a mark were written, where the charge has another pace.
 -- returns the time, then an answer for each charge: the debt after for a token bucket, or
---   -1 - debt when denied; + or - and the state after for the others; ! and the reason for a key
---   that is not ours
+--   -1 - debt when denied; + or - and the state after for the others; ?+ or ?- and the state for a
+--   look at a counter of another pace, which is not stored like that; + or -, the state, @ and its
+--   pace for a counter that owes more than its limit since that was changed; ! and the reason for a
+--   key that is not ours
 
 local tolerances, needs = {}, {}
-local decide_request, key
+local decide_request, decide_alone, key
 local last = #ARGV
 if early ~= nil then
-  shapes[1], highs[1], lows[1], currents[1] = parse(early)
+  shapes[1], highs[1], lows[1], currents[1], paces[1], stamps[1] = parse(early)
 end
 answers[1] = digits(now_ms, now_ns)
 while position <= last do
@@ -32,25 +35,31 @@ while position <= last do
     position, answered = position + 1, answered + 1
     if (shapes[k] or load(k)) == FOREIGN then
       answers[answered] = '!' .. highs[k]
+    elseif paces[k] then
+      if not decide_alone then decide_request, decide_alone = build_decide_request() end
+      answers[answered] = decide_alone(k, argument)
     else
       answers[answered] = charge_token_bucket(k, tolerances[argument], needed)
     end
   else
     local kind = byte(argument)
     local follows = byte(ARGV[position + 1] or '')
-    if kind == 116 or kind == 84 then -- 't', 'T': read once, because most charges of a call are alike
-      local tolerance, needed = match(argument, '^%a(%d+):(%-?%d+)$')
-      tolerances[argument], needs[argument] = tolerance + 0, needed + 0
+    local interval, burst, cost
+    if kind == 116 or kind == 84 then interval, burst, cost = match(argument, '^%a(%d+):(%d+):(%d+)$') end
+    if interval then -- 't', 'T': read once, because most charges of a call are alike
+      tolerances[argument], needs[argument] = token_bucket_numbers(interval + 0, burst + 0, cost + 0)
     elseif kind == 64 and (follows == 116 or follows == 84) then -- '@'
       key = sub(argument, 2) + 0
       position = position + 1
     else
       local size = 1
+      -- The charge has a base pace, so the general part reads the @ before it again.
+      if key then position, key = position - 1, nil end
       if kind == 42 then -- '*'
         size = sub(argument, 2) + 0
         position = position + 1
       end
-      decide_request = decide_request or build_decide_request()
+      if not decide_request then decide_request, decide_alone = build_decide_request() end
       decide_request(size)
     end
   end
@@ -60,6 +69,6 @@ end
 -- write (no memory, no permission) refuses the first one.
 for k = 1, #KEYS do
   local life_ms = lives[k]
-  if life_ms then call('SET', KEYS[k], text(k), 'PX', format('%d', life_ms + grace_ms)) end
+  if life_ms then store(k, life_ms) end
 end
 return answers

@@ -4,7 +4,9 @@
 -- ARGV[1] the clock, see time.lua
 -- ARGV[2] the charge, as in decide.lua
 -- ARGV[3] 'a<ns>' the age of the charge, or '@<ns>' its instant by the clock of this call
--- returns the time, then + and the state after, or ! and the reason for a key that is not ours
+-- returns the time, then + and the state after, with @ and its pace if nothing could be given back
+--   because more is owed than the limit since that was changed; or ! and the reason for a key that
+--   is not ours
 
 local charged_ms, charged_ns, age
 do
@@ -94,17 +96,28 @@ end
 if load(1) == FOREIGN then return { digits(now_ms, now_ns), '!' .. highs[1] } end
 local stored = shapes[1] ~= NOTHING
 local charge = read_charge(ARGV[2])
+local pace = other_pace(1, charge)
+if pace then
+  local exceeds, kept = convert(1, charge, pace)
+  if kept then return { digits(now_ms, now_ns), '+' .. text(1) .. '@' .. pace } end
+  if exceeds then stamps[1] = now_ms end
+end
 local left
 if charge.algorithm == 't' then
-  left = token_bucket_refund(charge.tolerance, charge.needed)
+  left = token_bucket_refund(charge.tolerance, charge.cost * charge.interval)
 elseif charge.algorithm == 'd' then
   left = drip_refund(charge.bucket, charge.cost)
 else
   left = windows_refund(charge.window_ms, charge.limit, charge.cost)
 end
 if left then
-  call('SET', KEYS[1], text(1), 'PX', format('%d', lives[1] + grace_ms))
+  store(1, lives[1])
   return { digits(now_ms, now_ns), '+' .. text(1) }
 end
-if stored then call('DEL', KEYS[1]) end
+shapes[1] = NOTHING
+if stamp_of(1) then
+  store(1, 0)
+elseif stored then
+  call('DEL', KEYS[1])
+end
 return { digits(now_ms, now_ns), '+' }

@@ -4,10 +4,19 @@
 -- Undoes the changes to a counter.
 local function restore(k, before)
   shapes[k], highs[k], lows[k], currents[k], lives[k] = before[1], before[2], before[3], before[4], before[5]
+  paces[k], stamps[k] = before[6], before[7]
 end
 
--- Decides one charge. Returns whether it is allowed, and its answer.
-local function decide_charge(k, charge)
+-- The state of a counter, for restore.
+local function saved(k)
+  return {
+    shapes[k], highs[k] or false, lows[k] or false, currents[k] or false, lives[k] or false,
+    paces[k] or false, stamps[k] or false,
+  }
+end
+
+-- Decides one charge on a counter of its own pace. Returns whether it is allowed, and its answer.
+local function decide_own(k, charge)
   if charge.algorithm == 't' then
     local answer = charge_token_bucket(k, charge.tolerance, charge.needed)
     return answer >= 0, answer
@@ -21,10 +30,45 @@ local function decide_charge(k, charge)
   return allowed, (allowed and '+' or '-') .. text(k)
 end
 
+-- Decides one charge on a counter of another pace, as if it had been written at that of the charge. A
+-- look, and a cost that never fits, leave it as it is.
+local function decide_changed(k, charge, pace)
+  local before = saved(k)
+  local exceeds, kept = convert(k, charge, pace)
+  if kept then return charge.cost == 0, (charge.cost == 0 and '+' or '-') .. text(k) .. '@' .. pace end
+  local allowed, answer = decide_own(k, charge)
+  if charge.cost == 0 or charge.cost > charge.limit then
+    answer = (allowed and '?+' or '?-') .. text(k)
+    restore(k, before)
+  elseif exceeds then
+    stamps[k] = now_ms
+  end
+  return allowed, answer
+end
+
+-- Decides one charge. Returns whether it is allowed, and its answer.
+local function decide_charge(k, charge)
+  local pace = other_pace(k, charge)
+  if pace then return decide_changed(k, charge, pace) end
+  return decide_own(k, charge)
+end
+
+-- The charge of nothing in place of one that is not spent.
+local function look_of(charge)
+  local look = charge.look
+  if not look then
+    look = {}
+    for name, value in pairs(charge) do look[name] = value end
+    look.cost, look.needed = 0, 0
+    charge.look = look
+  end
+  return look
+end
+
 -- The answer to a charge that is not spent: that of a look.
 local function look(k, charge)
-  if charge.algorithm == 't' then return charge_token_bucket(k, charge.tolerance, 0) end
-  return '+' .. text(k)
+  local _, answer = decide_charge(k, look_of(charge))
+  return answer
 end
 
 -- Index of the key of the next charge: the next new one, unless an @ before the charge names
@@ -39,7 +83,7 @@ local function read_key()
   return next_key - 1
 end
 
-return function(size)
+local function decide_request(size)
   local keys, asked, failure = {}, {}, nil
   for i = 1, size do
     local k = read_key()
@@ -56,7 +100,7 @@ return function(size)
   local goes_on, fits, taken = true, {}, {}
   for i = 1, size do
     local k = keys[i]
-    local before = { shapes[k], highs[k] or false, lows[k] or false, currents[k] or false, lives[k] or false }
+    local before = saved(k)
     local allowed, answer = decide_charge(k, asked[i])
     answers[answered + i], fits[i] = answer, allowed
     if allowed then
@@ -76,3 +120,11 @@ return function(size)
   end
   answered = answered + size
 end
+
+-- Decides a request of one charge. Returns its answer.
+local function decide_alone(k, encoded)
+  local _, answer = decide_charge(k, read_charge(encoded))
+  return answer
+end
+
+return decide_request, decide_alone

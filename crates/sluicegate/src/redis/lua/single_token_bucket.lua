@@ -2,15 +2,15 @@
 -- out when nothing else waits. Mirrors token_bucket.lua without its functions and tables: building
 -- those costs more than the decision. Unusual cases fall through to the general part.
 -- KEYS[1] the counter
--- ARGV[2] t<tolerance_ns>:<needed_ns>, as in decide.lua; a look, or a cost that never fits, falls
---         through
+-- ARGV[2] t<interval_ns>:<burst>:<cost>, as in decide.lua; a look falls through, and so does a
+--         value with a mark
 -- returns the time, then the debt after or -1 - debt, as decide.lua does
 local early -- the value that was read, so that the general part need not read it again
 if #ARGV == 2 and lag_ns == 0 and now_ms > 0 and now_ms < 2 ^ 43 then
-  local tolerance, needed = match(ARGV[2], '^[tT](%d+):([1-9]%d*)$')
-  if tolerance then
+  local interval, burst, cost = match(ARGV[2], '^[tT](%d+):(%d+):([1-9]%d*)$')
+  if interval then
     early = redis.pcall('GET', KEYS[1])
-    tolerance = tolerance + 0
+    local tolerance, needed = burst * interval, cost * interval
     local debt = 0
     if early then
       debt = -1

@@ -1,6 +1,12 @@
 -- Mirrors sluicegate_core::algorithm::token_bucket. Debts are in nanoseconds and below 2^53, or so
 -- far ahead that they are repaired. Uses neither KEYS nor ARGV.
 
+-- Returns the tolerance, and the time that a cost needs: -1 for one that never fits. Both products
+-- are at most 2^52 otherwise.
+local function token_bucket_numbers(interval, burst, cost)
+  return burst * interval, cost > burst and -1 or cost * interval
+end
+
 -- Returns the debt, and whether the stored instant was too far ahead to be true.
 local function token_bucket_debt(full_ms, full_ns, tolerance)
   -- A stored time in the past means that the caller is idle: the bucket is full.

@@ -5,7 +5,9 @@
 //! once; a charge whose key is the next new one does not name it; charges are written in few bytes
 //! and encoded once while they repeat.
 
-use sluicegate_core::Quota;
+use std::io::Write;
+
+use sluicegate_core::{Nanos, Quota};
 use smallvec::{SmallVec, smallvec};
 
 use super::{ChargeTime, ScriptTime};
@@ -51,18 +53,7 @@ pub(in crate::redis) fn write_refund(
     write_bulk(out, charge.key.as_bytes());
     write_now(out, &mut text, now);
     text.clear();
-    match charge.quota {
-        Quota::TokenBucket(bucket) => {
-            let worth = charge
-                .cost
-                .saturating_mul(bucket.interval().get())
-                .min(EXACT_MAX);
-            write_numbers(&mut text, b't', &[bucket.tolerance().get(), worth]);
-        }
-        Quota::Drip(_) | Quota::SlidingWindow(_) => {
-            write_counted(&mut text, charge, charge.cost.min(EXACT_MAX))
-        }
-    }
+    write_quota_and_cost(&mut text, charge, charge.cost.min(EXACT_MAX));
     write_bulk(out, &text);
     text.clear();
     let (kind, nanos) = match charged {
@@ -152,7 +143,10 @@ fn write_charges(out: &mut Vec<u8>, requests: &[&[StoreCharge]], keys: &CallKeys
 
 /// Returns true when two charges have the same text.
 fn alike(one: &StoreCharge, other: &StoreCharge) -> bool {
-    one.cost == other.cost && one.enforced == other.enforced && one.quota == other.quota
+    one.cost == other.cost
+        && one.enforced == other.enforced
+        && one.quota == other.quota
+        && one.base == other.base
 }
 
 /// Appends one mark and its number as a string; returns 1, the number of strings.
@@ -183,55 +177,38 @@ fn write_now(out: &mut Vec<u8>, text: &mut Vec<u8>, now: ScriptTime) {
 /// Encodes a charge as `lua/decide.lua` reads it, in place of what `text` held.
 fn write_charge(text: &mut Vec<u8>, charge: &StoreCharge) {
     text.clear();
-    let limit = charge.quota.limit();
-    match charge.quota {
-        Quota::TokenBucket(bucket) => {
-            write_numbers(text, b't', &[bucket.tolerance().get()]);
-            if charge.cost > limit {
-                text.extend_from_slice(b":-1");
-            } else {
-                text.push(b':');
-                // No overflow: the cost is at most the burst, and burst × interval at most 2^52.
-                push_number(text, charge.cost * bucket.interval().get());
-            }
-        }
-        // Every cost beyond the limit is denied alike, and a huge one would not be exact in Lua.
-        Quota::Drip(_) | Quota::SlidingWindow(_) => {
-            write_counted(text, charge, charge.cost.min(limit.saturating_add(1)))
-        }
-    }
+    // Every cost beyond the limit is denied alike, and a huge one would not be exact in Lua.
+    let cost_max = charge.quota.limit().saturating_add(1);
+    write_quota_and_cost(text, charge, charge.cost.min(cost_max));
     if !charge.enforced {
         text[0].make_ascii_uppercase();
     }
 }
 
-/// Appends a charge of the algorithms that count in units, not in time.
-fn write_counted(text: &mut Vec<u8>, charge: &StoreCharge, cost: u64) {
-    let millis =
-        |span: sluicegate_core::Nanos| span.get() / sluicegate_core::Nanos::MILLISECOND.get();
+/// Appends the numbers of a charge, and the base pace of its limit where that is another.
+fn write_quota_and_cost(text: &mut Vec<u8>, charge: &StoreCharge, cost: u64) {
+    let millis = |span: Nanos| span.get() / Nanos::MILLISECOND.get();
+    let limit = charge.quota.limit();
     match charge.quota {
+        Quota::TokenBucket(bucket) => {
+            write_numbers(text, b't', &[bucket.interval().get(), limit, cost]);
+        }
         Quota::Drip(bucket) => {
             let aligned = u64::from(bucket.is_fixed_window());
+            let interval_ms = millis(bucket.interval());
             write_numbers(
                 text,
                 b'd',
-                &[
-                    millis(bucket.interval()),
-                    bucket.drip(),
-                    charge.quota.limit(),
-                    aligned,
-                    cost,
-                ],
+                &[interval_ms, bucket.drip(), limit, aligned, cost],
             );
         }
         Quota::SlidingWindow(window) => {
-            write_numbers(
-                text,
-                b'w',
-                &[millis(window.window()), charge.quota.limit(), cost],
-            );
+            write_numbers(text, b'w', &[millis(window.window()), limit, cost]);
         }
-        Quota::TokenBucket(_) => unreachable!("a token bucket counts in time"),
+    }
+    if let Some(base) = charge.base {
+        // Writing to a vector never fails.
+        let _ = write!(text, "@{base}");
     }
 }
 

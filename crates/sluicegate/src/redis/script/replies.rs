@@ -6,7 +6,7 @@
 
 use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
-use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
+use sluicegate_core::{List, Nanos, Outcome, Pace, Quota, Timestamp};
 
 use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
@@ -46,6 +46,11 @@ pub(in crate::redis) struct ChargeReply {
     pub allowed: bool,
     /// The state of the counter after it; `None` when it is full.
     pub state: Option<State>,
+    /// The pace of the state when that is not the charge's: more is owed than its quota has.
+    pub excess_at: Option<Pace>,
+    /// True when Redis holds this state. False after a look at a counter of another pace, which is
+    /// told as it would be at the charge's.
+    pub is_stored: bool,
 }
 
 /// The result of a refund.
@@ -55,12 +60,25 @@ pub(in crate::redis) struct RefundReply {
     pub now: Timestamp,
     /// The state of the counter after it; `None` when it is full.
     pub state: Option<State>,
+    /// The pace of the state when nothing was given back, as in [`ChargeReply`].
+    pub excess_at: Option<Pace>,
 }
 
 impl RefundReply {
     /// The outcome to tell: the counter as it is after the refund.
     pub(in crate::redis) fn outcome(&self, quota: Quota) -> Outcome {
-        algorithm::decide(self.state, quota, 0, self.now).outcome
+        let RefundReply {
+            now,
+            state,
+            excess_at,
+        } = *self;
+        let answer = ChargeReply {
+            allowed: true,
+            state,
+            excess_at,
+            is_stored: true,
+        };
+        outcome(quota, 0, &answer, now)
     }
 }
 
@@ -70,10 +88,14 @@ pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<RefundReply, St
     let now = instant(replies.next())?;
     match replies.next() {
         Some(Reply::Bulk(bytes)) => match bytes.split_first() {
-            Some((b'+', text)) => Ok(RefundReply {
-                now,
-                state: state(text)?,
-            }),
+            Some((b'+', text)) => {
+                let (state, excess_at) = state_and_pace(text)?;
+                Ok(RefundReply {
+                    now,
+                    state,
+                    excess_at,
+                })
+            }
             Some((b'!', reason)) => Err(String::from_utf8_lossy(reason).into_owned()),
             _ => Err(format!("expected a sign and a state, got {bytes:?}")),
         },
@@ -89,6 +111,10 @@ pub(in crate::redis) fn outcome(
     answer: &ChargeReply,
     now: Timestamp,
 ) -> Outcome {
+    if let Some(pace) = answer.excess_at {
+        let cost = if answer.allowed { 0 } else { cost };
+        return algorithm::outcome_of_excess(answer.state, pace, quota, cost, now);
+    }
     if answer.allowed {
         return algorithm::decide(answer.state, quota, 0, now).outcome;
     }
@@ -141,14 +167,31 @@ fn read_answer(
             // A denial with a debt of d is -1 - d, which is !d; 0 could not carry the sign.
             let debt = Nanos::new(if allowed { answer } else { !answer } as u64);
             let state = (debt > Nanos::ZERO).then(|| State::Instant(now.after(debt)));
-            Ok(Ok(ChargeReply { allowed, state }))
+            Ok(Ok(ChargeReply {
+                allowed,
+                state,
+                excess_at: None,
+                is_stored: true,
+            }))
         }
         (Some(Reply::Bulk(bytes)), quota) => match (bytes.split_first(), quota) {
             (Some((b'!', reason)), _) => Ok(Err(String::from_utf8_lossy(reason).into_owned())),
-            (Some((sign @ (b'+' | b'-'), text)), Quota::Drip(_) | Quota::SlidingWindow(_)) => {
+            (Some((b'?', [sign @ (b'+' | b'-'), text @ ..])), _) => Ok(Ok(ChargeReply {
+                allowed: *sign == b'+',
+                state: state(text)?,
+                excess_at: None,
+                is_stored: false,
+            })),
+            // A token bucket is told as a state only when that is of another pace.
+            (Some((sign @ (b'+' | b'-'), text)), quota)
+                if text.contains(&b'@') || !matches!(quota, Quota::TokenBucket(_)) =>
+            {
+                let (state, excess_at) = state_and_pace(text)?;
                 Ok(Ok(ChargeReply {
                     allowed: *sign == b'+',
-                    state: state(text)?,
+                    state,
+                    excess_at,
+                    is_stored: true,
                 }))
             }
             _ => Err(format!("expected the result of a charge, got {bytes:?}")),
@@ -175,6 +218,18 @@ fn instant(reply: Option<Reply>) -> Result<Timestamp, String> {
         Some(Reply::Bulk(digits)) => number(&digits).map(Timestamp::from_nanos),
         other => Err(format!("expected the time in digits, got {other:?}")),
     }
+}
+
+/// A state, and the pace that follows an `@`.
+fn state_and_pace(text: &[u8]) -> Result<(Option<State>, Option<Pace>), String> {
+    let Some(at) = text.iter().position(|byte| *byte == b'@') else {
+        return Ok((state(text)?, None));
+    };
+    let pace = std::str::from_utf8(&text[at + 1..]).unwrap_or_default();
+    let pace = pace
+        .parse()
+        .map_err(|_| format!("expected a pace, got {pace:?}"))?;
+    Ok((state(&text[..at])?, Some(pace)))
 }
 
 /// A state as Redis stores it: nanoseconds for an instant, `index:previous:current` for windows,

@@ -17,7 +17,7 @@
 
 use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
-use sluicegate_core::{Nanos, Quota, Timestamp};
+use sluicegate_core::{Nanos, Pace, Quota, Timestamp};
 
 use super::table::CoarseInstant;
 
@@ -199,15 +199,32 @@ impl PackedObservation {
         })
     }
 
-    /// The state at `now`, converted to the caller's clock, for a counter that has this quota now.
-    /// `None` when the counter was full, or the state means nothing under the quota.
+    /// The pace of the quota that the observation was made under.
+    fn pace(&self) -> Pace {
+        let [_, head, _, _, first, _, third, _] = self.0;
+        let millis = first / Nanos::MILLISECOND.get();
+        match head & KIND {
+            TOKEN_BUCKET => Pace::TokenBucket { interval: first },
+            SLIDING_WINDOW => Pace::SlidingWindow { window_ms: millis },
+            kind => Pace::Drip {
+                interval_ms: millis,
+                drip: third,
+                aligned: kind == FIXED_WINDOW,
+            },
+        }
+    }
+
+    /// The state at `now`, converted to the caller's clock and to the pace of the quota that the
+    /// counter has now. `None` when the counter was full.
     pub(super) fn moved_to(&self, now: Timestamp, quota: &Quota) -> Option<State> {
         let from = self.server_now().after(now.since(self.received_at()));
-        let state = self.state()?;
-        match (self.0[1] & KIND, state) {
-            // An instant is a debt in time, which stays one under any quota.
-            (TOKEN_BUCKET, State::Instant(full_at)) => {
-                Some(State::Instant(now.after(full_at.since(from))))
+        let mut state = self.state()?;
+        if self.pace() != quota.pace() {
+            state = algorithm::convert(Some(state), self.pace(), *quota, from).state?;
+        }
+        Some(match (quota, state) {
+            (Quota::TokenBucket(_), State::Instant(full_at)) => {
+                State::Instant(now.after(full_at.since(from)))
             }
             (_, State::Instant(packed)) => {
                 // The end is in whole milliseconds; the digits below hold the slack and must not
@@ -215,16 +232,15 @@ impl PackedObservation {
                 let slack = packed.as_nanos() % Nanos::MILLISECOND.get();
                 let left_ms = packed.as_millis().saturating_sub(from.as_millis());
                 let end = Timestamp::from_millis(now.as_millis().saturating_add(left_ms));
-                Some(State::Instant(end.after(Nanos::new(slack))))
+                State::Instant(end.after(Nanos::new(slack)))
             }
-            // Counts belong to windows of one length.
-            (_, State::Windows(windows)) => self.is_of(quota).then(|| {
+            (_, State::Windows(windows)) => {
                 let window_ms = (quota.window().get() / Nanos::MILLISECOND.get()).max(1);
                 let index = (windows.index + now.as_millis() / window_ms)
                     .saturating_sub(from.as_millis() / window_ms);
                 State::Windows(Windows { index, ..windows })
-            }),
-        }
+            }
+        })
     }
 }
 
@@ -360,10 +376,15 @@ mod tests {
         );
         let longer = Quota::sliding_window(5, Nanos::from_secs(2)).expect("a quota");
         let seen = packed(observation(sliding, Some(State::Windows(windows))));
+        let there = Windows {
+            index: 2,
+            previous: 0,
+            current: 3,
+        };
         assert_eq!(
             seen.moved_to(AT(5_110), &longer),
-            None,
-            "counts of windows of another length"
+            Some(State::Windows(there)),
+            "the units of windows of another length"
         );
     }
 }

@@ -206,7 +206,7 @@ fn requests_denied_from_memory_are_counted() {
 }
 
 #[test]
-fn a_remembered_debt_stays_one_under_other_numbers() {
+fn a_remembered_debt_is_as_many_units_under_other_numbers() {
     let (shadows, quota) = empty();
     let state = shadows.remembered(1, &quota, AT(5_110));
     assert_eq!(
@@ -215,7 +215,11 @@ fn a_remembered_debt_stays_one_under_other_numbers() {
         "100 ms of the debt are left"
     );
     let reloaded = Quota::from(Quota::per_second(5).burst(2));
-    assert_eq!(shadows.remembered(1, &reloaded, AT(5_110)), state);
+    assert_eq!(
+        shadows.remembered(1, &reloaded, AT(5_110)),
+        Some(State::Instant(AT(5_310))),
+        "one unit, which takes 200 ms now"
+    );
     assert_eq!(
         shadows.remembered(1, &quota, AT(5_009)),
         None,

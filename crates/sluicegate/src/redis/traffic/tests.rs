@@ -55,6 +55,7 @@ impl TrafficBench {
             key: name.to_owned(),
             hash,
             quota,
+            base: None,
             cost: 1,
             enforced: true,
         };

@@ -66,10 +66,10 @@ async fn a_store_that_is_wrong_is_found_out() {
 
         async fn reset<C: Clock>(
             &self,
-            key: &sluicegate::Key<'_>,
+            charge: &Charge<'_>,
             clock: &C,
         ) -> Result<(), sluicegate::StoreError> {
-            self.0.reset(key, clock).await
+            self.0.reset(charge, clock).await
         }
     }
     let mut found = 0;
@@ -204,16 +204,13 @@ impl Program {
         self.clock.advance(Nanos::new(on));
     }
 
-    /// Gives one limit other numbers, of the same algorithm or of one that keeps the same kind of
-    /// state. A sliding window keeps its length: the stored counts are of windows of that length.
+    /// Gives one limit another size, or another quota of any algorithm.
     fn reload(&mut self) {
         let place = self.random.below(self.limits.len() as u64) as usize;
         let old = self.limits[place].quota.unwrap();
-        let new = match old {
-            Quota::SlidingWindow(_) => old.resized(self.random.log(1_000)).unwrap(),
-            Quota::TokenBucket(_) | Quota::Drip(_) => self.random.quota(true),
-        };
-        self.limits[place].quota = Some(new);
+        let resized = old.resized(self.random.log(1_000)).ok();
+        let new = resized.filter(|_| self.random.below(3) == 0);
+        self.limits[place].quota = new.or_else(|| Some(self.random.quota(self.goes_back)));
         self.policy = Policy::new(self.limits.clone()).unwrap();
     }
 
@@ -307,8 +304,8 @@ impl Program {
             .charge_named(&self.limits[limit].name, &parts, 0)
             .unwrap()
             .unwrap();
-        reference.reset(&charge.key, &self.clock).await.unwrap();
-        store.reset(&charge.key, &self.clock).await.unwrap();
+        reference.reset(&charge, &self.clock).await.unwrap();
+        store.reset(&charge, &self.clock).await.unwrap();
     }
 }
 

@@ -71,15 +71,69 @@ async fn debts_survive_a_change_to_a_quota_of_years_and_back() {
     let policy = |quota: Quota| Policy::new([Limit::per_client("per-ip", quota)]).unwrap();
     let limiter = limiter([Limit::per_client("per-ip", fast)]);
     let ann = caller("203.0.113.7");
-    assert_eq!(spend(&limiter, &ann, 9).await, 5);
-    // Five days are owed: of a quota of years that is less than one unit.
+    assert_eq!(spend(&limiter, &ann, 3).await, 3);
+    // Three units are owed: three years of the other quota, which no slot of the table can hold.
     limiter.set_policy(policy(slow));
-    assert_eq!(spend(&limiter, &ann, 9).await, 4);
-    // Four years are owed: more than a quota of days can explain, so its bucket is empty.
+    assert_eq!(spend(&limiter, &ann, 9).await, 2);
     limiter.set_policy(policy(fast));
     assert_eq!(spend(&limiter, &ann, 9).await, 0);
     limiter.clock().advance(Nanos::DAY);
     assert_eq!(spend(&limiter, &ann, 9).await, 1);
+}
+
+/// Reload, an override that begins and ends, and a new plan of a caller all look like this to a
+/// store: the same key under another quota.
+#[tokio::test]
+async fn a_changed_rate_is_felt_at_the_next_request() {
+    let policy = |count, burst| {
+        Policy::new([Limit::per_client(
+            "per-ip",
+            Quota::per_minute(count).burst(burst),
+        )])
+        .unwrap()
+    };
+    let limiter = limiter([Limit::per_client("per-ip", Quota::per_minute(60))]);
+    let ann = caller("203.0.113.7");
+    assert_eq!(spend(&limiter, &ann, 61).await, 60);
+    limiter.set_policy(policy(6_000, 6_000));
+    assert_eq!(spend(&limiter, &ann, 6_000).await, 5_940, "an upgrade");
+    limiter.set_policy(policy(1, 6_000));
+    assert_eq!(
+        spend(&limiter, &ann, 9).await,
+        0,
+        "and a rate of one a minute"
+    );
+    limiter.clock().advance(Nanos::MINUTE);
+    assert_eq!(spend(&limiter, &ann, 9).await, 1);
+    limiter.set_policy(policy(60, 60));
+    assert_eq!(spend(&limiter, &ann, 9).await, 0, "forgiven down to empty");
+    limiter.clock().advance(Nanos::SECOND);
+    assert_eq!(spend(&limiter, &ann, 9).await, 1);
+}
+
+#[tokio::test]
+async fn counters_of_several_paces_are_one_counter() {
+    let quotas = [
+        Quota::from(Quota::per_minute(60).burst(100)),
+        Quota::from(Quota::per_second(1_000).burst(100)),
+        Quota::leaky_bucket(100, Nanos::MINUTE, 3).unwrap(),
+        Quota::fixed_window(100, Nanos::HOUR).unwrap(),
+        Quota::sliding_window(100, Nanos::HOUR).unwrap(),
+        Quota::new(1, Nanos::from_secs(365 * 86_400), 100).unwrap(),
+    ];
+    let limiter = limiter([Limit::per_client("per-ip", quotas[0])]);
+    let ann = caller("203.0.113.7");
+    let mut passed = 0;
+    for turn in 0..200 {
+        let quota = quotas[turn * 7 % quotas.len()];
+        limiter.set_policy(Policy::new([Limit::per_client("per-ip", quota)]).unwrap());
+        passed += spend(&limiter, &ann, 1).await;
+    }
+    assert_eq!(passed, 100);
+    assert_eq!(limiter.store().live_keys(START), 1, "in one place");
+    limiter.reset(&ann).await.unwrap();
+    assert_eq!(limiter.store().live_keys(START), 0);
+    assert_eq!(spend(&limiter, &ann, 200).await, 100, "it was reset");
 }
 
 #[tokio::test]

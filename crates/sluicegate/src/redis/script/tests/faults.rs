@@ -15,6 +15,7 @@ fn item(key: &str, quota: impl Into<Quota>) -> StoreCharge {
         key: key.to_owned(),
         quota: quota.into(),
         hash: 0,
+        base: None,
         cost: 1,
         enforced: true,
     }

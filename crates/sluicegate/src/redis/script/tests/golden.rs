@@ -88,6 +88,7 @@ impl WorkedRow {
                 quota: quota(machine, parameters),
                 cost,
                 hash: 0,
+                base: None,
                 enforced: true,
             },
             before: state(machine, before),
@@ -116,6 +117,8 @@ impl WorkedRow {
                 ChargeReply {
                     allowed: true,
                     state: refunded.state,
+                    excess_at: refunded.excess_at,
+                    is_stored: true,
                 }
             }
             None => {

@@ -1,6 +1,6 @@
 //! Random programs: scripts and pure code agree on every outcome, stored value and time to live.
 
-use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
+use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
 
 use super::model::ReferenceModel;
 use super::outcome_of;
@@ -62,6 +62,7 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
             quota,
             cost,
             hash: 0,
+            base: None,
             enforced: true,
         }];
         let (now, age) = (
@@ -94,6 +95,13 @@ fn inverse(number: u64, modulus: u64) -> Option<u64> {
     (rest == 1).then(|| factor.rem_euclid(i128::from(modulus)) as u64)
 }
 
+/// The quota in force and the base pace of each key.
+#[derive(Clone, Copy)]
+struct KeyedLimits<'a> {
+    quotas: &'a [Quota],
+    bases: &'a [Pace],
+}
+
 struct ProgramPlayer {
     monitor: CommandMonitor,
     connection: Connection,
@@ -105,29 +113,30 @@ impl ProgramPlayer {
         let mut dice = RandomInput(seed);
         let mut model = ReferenceModel::default();
         let mut quotas: Vec<Quota> = (0..4).map(|_| dice.quota()).collect();
+        let bases: Vec<Pace> = quotas.iter().map(Quota::pace).collect();
         let mut now = [0, 1_800_000_000_000_000_000, dice.next() >> 3][dice.below(3) as usize];
         let mut last = None;
         for step in 0..60 {
             now = dice.step(now, quotas[0], last);
             let place = format!("seed {seed}, step {step}, at {now}");
-            if dice.one_in(40) {
+            if dice.one_in(20) {
                 let changed = dice.below(4) as usize;
-                quotas[changed] = dice.quota();
+                quotas[changed] = dice.changed(quotas[changed], bases[changed]);
             }
+            let limits = KeyedLimits {
+                quotas: &quotas,
+                bases: &bases,
+            };
             last = match dice.one_in(8) {
-                true => self.refund(&mut dice, &mut model, &quotas, now, &place),
-                false => self.decide(&mut dice, &mut model, &quotas, now, &place),
+                true => self.refund(&mut dice, &mut model, limits, now, &place),
+                false => self.decide(&mut dice, &mut model, limits, now, &place),
             };
         }
         self.connection.assert_every_key_expires();
         for key in (0..4).map(|key| format!("k{key}")) {
-            let expected = model
-                .states
-                .get(&key)
-                .map(|state| super::model::written(*state));
             assert_eq!(
-                self.connection.get(&key),
-                expected,
+                self.connection.get(&key).as_ref(),
+                model.values.get(&key),
                 "seed {seed}, {key} at the end"
             );
         }
@@ -139,14 +148,14 @@ impl ProgramPlayer {
         &mut self,
         dice: &mut RandomInput,
         model: &mut ReferenceModel,
-        quotas: &[Quota],
+        limits: KeyedLimits<'_>,
         now: u64,
         place: &str,
     ) -> Option<Outcome> {
         let requests: Vec<Vec<StoreCharge>> = (0..1 + dice.below_one_of(&[1, 4, 9]))
             .map(|_| {
                 (0..1 + dice.below_one_of(&[1, 1, 3]))
-                    .map(|_| dice.item(quotas))
+                    .map(|_| dice.item(limits))
                     .collect()
             })
             .collect();
@@ -189,11 +198,11 @@ impl ProgramPlayer {
         &mut self,
         dice: &mut RandomInput,
         model: &mut ReferenceModel,
-        quotas: &[Quota],
+        limits: KeyedLimits<'_>,
         now: u64,
         place: &str,
     ) -> Option<Outcome> {
-        let mut item = dice.item(quotas);
+        let mut item = dice.item(limits);
         item.cost = item.cost.min(1 << 52);
         let age = dice.span(item.quota, None).min(now);
         let drawn = match dice.one_in(2) {
@@ -225,6 +234,8 @@ impl ProgramPlayer {
             &ChargeReply {
                 allowed: true,
                 state: refunded.state,
+                excess_at: refunded.excess_at,
+                is_stored: true,
             },
             now,
         );
@@ -309,7 +320,23 @@ impl RandomInput {
         }
     }
 
-    fn item(&mut self, quotas: &[Quota]) -> StoreCharge {
+    /// Another quota: of any pace, of the same with another limit, or back at the base.
+    fn changed(&mut self, quota: Quota, base: Pace) -> Quota {
+        let size = self.log(1_000);
+        match (self.below(4), base) {
+            (0, _) => quota.resized(size).unwrap_or(quota),
+            (1, Pace::TokenBucket { interval }) => {
+                TokenBucket::with_interval(Nanos::new(interval), size).map_or(quota, Quota::from)
+            }
+            (1, Pace::SlidingWindow { window_ms }) => {
+                Quota::sliding_window(size, Nanos::from_millis(window_ms)).unwrap_or(quota)
+            }
+            _ => self.quota(),
+        }
+    }
+
+    fn item(&mut self, limits: KeyedLimits<'_>) -> StoreCharge {
+        let KeyedLimits { quotas, bases } = limits;
         let key = self.below(quotas.len() as u64) as usize;
         let quota = if self.one_in(50) {
             self.quota()
@@ -333,6 +360,7 @@ impl RandomInput {
         StoreCharge {
             key: format!("k{key}"),
             hash: 0,
+            base: Some(bases[key]).filter(|base| *base != quota.pace()),
             quota,
             cost,
             enforced: !self.one_in(5),

@@ -17,6 +17,7 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
         quota: quota.into(),
         cost,
         hash: 0,
+        base: None,
         enforced: true,
     }
 }
@@ -55,7 +56,7 @@ fn charges_are_written_in_few_strings() {
     let alone = [item("a", bucket, 1)];
     assert_eq!(
         strings(&[&alone], ScriptTime::Server),
-        ["1", "a", "", "t200000000:10000000"]
+        ["1", "a", "", "t10000000:20:1"]
     );
     let now = Timestamp::from_nanos(12);
     let group = [item("a", bucket, 0), reported, item("c", window, 2)];
@@ -70,18 +71,26 @@ fn charges_are_written_in_few_strings() {
             "c",
             "d",
             "=12",
-            "t200000000:10000000",
+            "t10000000:20:1",
             "*3",
             "@1",
-            "t200000000:0",
+            "t10000000:20:0",
             "D1000:2:10:0:11",
             "w60000:5:2",
             "d1000:7:7:1:7",
             "@2",
-            "t200000000:-1"
+            "t10000000:20:21"
         ]
     );
     assert_eq!(strings(&[&alone], ScriptTime::Replica(now))[2], "r12");
+    let based = [StoreCharge {
+        base: Some(window.pace()),
+        ..item("a", bucket, 1)
+    }];
+    assert_eq!(
+        strings(&[&based, &alone], ScriptTime::Server)[3..],
+        ["t10000000:20:1@w60000", "@1", "t10000000:20:1"]
+    );
 }
 
 #[test]
@@ -93,7 +102,7 @@ fn many_keys_are_named_like_few() {
     let requests: Vec<&[StoreCharge]> = requests.iter().map(|request| &request[..]).collect();
     let words = strings(&requests, ScriptTime::Server);
     assert_eq!(words[..8], ["7", "k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
-    assert_eq!(words[9 + 7..9 + 7 + 2], ["@1", "t1000000000:1000000000"]);
+    assert_eq!(words[9 + 7..9 + 7 + 2], ["@1", "t1000000000:1:1"]);
     assert_eq!(words.len(), 9 + 20 + 13);
 }
 
