@@ -145,11 +145,12 @@ async fn a_base_pace_that_redis_lost_is_claimed_again_by_those_who_know_it() {
     old.set_policy(policy(Quota::per_minute(6_000)));
     assert!(spend(&old, 1).await);
     let () = server.command(&["FLUSHALL"]);
-    // bounded wait: the base pace is checked every ten seconds
+    // The base pace is checked every ten seconds.
     let deadline = Instant::now() + Duration::from_secs(60);
     while value(&server, &options, "!pace:per-ip").is_none() {
         assert!(Instant::now() < deadline, "it is not claimed again");
         spend(&old, 1).await;
+        // bounded wait: until the deadline above
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(
