@@ -85,7 +85,7 @@ const DUE: [Group; 13] = [
     },
     Group {
         prefix: "H",
-        numbers: 3..=23,
+        numbers: 1..=23,
     },
     Group {
         prefix: "T-",

@@ -10,6 +10,7 @@ mod running;
 mod admission;
 mod answers;
 mod authorize;
+mod changed_quotas;
 mod check_and_diff;
 mod clients;
 mod commands;

@@ -66,9 +66,16 @@ fn is_marked(context: &StoreContext, charge: &Charge<'_>) -> bool {
     has_marks && !charge.key.limit().is_ad_hoc()
 }
 
-/// Name of the key that holds the base pace of a limit. No key of a counter begins like this.
+/// Name of the key that holds the base pace of a limit. It begins as the keys of counters do, for
+/// the permissions of the Redis user, but no counter has an exclamation mark there.
 fn name(context: &StoreContext, limit: &str) -> String {
-    format!("{}:!pace:{limit}", context.options.key_prefix)
+    let prefix = &context.options.key_prefix;
+    match context.options.key_layout {
+        KeyLayout::Compact => format!("sg!pace:{prefix}:{limit}"),
+        KeyLayout::Readable | KeyLayout::EdgeQuota | KeyLayout::EdgeGuard => {
+            format!("{prefix}:!pace:{limit}")
+        }
+    }
 }
 
 /// The base pace of a limit: the one in Redis, or `own` if there is none yet.

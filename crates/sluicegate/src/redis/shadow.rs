@@ -5,8 +5,9 @@
 //! denies a charge, Redis would deny it too, and no call is needed.
 //!
 //! **Invariant:** no request is denied from memory that Redis would admit, unless another replica
-//! refunded or reset the counter within the last two seconds ([`LIFE`]). This replica forgets a
-//! counter that it refunds or resets itself.
+//! refunded or reset the counter, or charged it under a faster quota, within the last two seconds
+//! ([`LIFE`]). This replica forgets a counter that it refunds or resets itself, and an observation
+//! under one quota denies no charge under another.
 //!
 //! The doubt is about time. A reply carries the server's time of the decision, but the caller only
 //! knows that this instant lies between sending and receiving, and the two clocks may run at

@@ -6,6 +6,7 @@
 
 mod acl;
 mod advice;
+mod changed_quotas;
 mod conformance;
 mod operations;
 mod passwords;
