@@ -99,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The last state that this process saw of a charge's counter, as it is on the clock that
-    /// shows `now`; never more than is owed.
+    /// shows `now` and at the pace of the charge's quota; never more than is owed.
     ///
     /// For stores that can be away: a limiter whose policy is local starts its own counters from
     /// here, so that an outage hands nobody a fresh bucket. A store without such a memory keeps

@@ -6,7 +6,7 @@ use std::thread;
 
 use sluicegate::{
     Clock, KeyPart, KeyedLimiter, Limit, Limiter, LocalOptions, LocalStore, ManualClock,
-    MonotonicClock, Nanos, Policy, Quota, Subject, Timestamp,
+    MonotonicClock, Nanos, Policy, Quota, Store, Subject, Timestamp,
 };
 
 use crate::ready::ready_value;
@@ -47,6 +47,30 @@ fn threads_on_one_key_admit_exactly_the_burst() {
             .count() as u64
     });
     assert_eq!(admitted, 100_000);
+}
+
+/// Half of the requests still have the old policy while the others have the new one: the counter
+/// moves to and fro, and no charge is lost on the way.
+#[test]
+fn threads_under_an_old_and_a_new_quota_share_one_counter() {
+    let policy = |quota: Quota| Policy::new([Limit::new("all", quota)]).unwrap();
+    let policies = [
+        policy(Quota::per_hour(600).burst(20_000).into()),
+        policy(Quota::per_day(600).burst(20_000).into()),
+        policy(Quota::sliding_window(20_000, Nanos::DAY).unwrap()),
+    ];
+    let (store, clock) = (LocalStore::default(), ManualClock::new(START));
+    let admitted = total(|thread| {
+        let is_allowed = |turn: &usize| {
+            let policy = &policies[(turn / 3 + thread) % policies.len()];
+            let charges = policy.charges_for(&Subject::ANONYMOUS, 1).unwrap();
+            let outcomes = ready_value(store.decide(&charges, &clock)).unwrap();
+            outcomes[0].is_allowed()
+        };
+        (0..8_000).filter(is_allowed).count() as u64
+    });
+    assert_eq!(admitted, 20_000);
+    assert_eq!(store.live_keys(START), 1);
 }
 
 #[test]
