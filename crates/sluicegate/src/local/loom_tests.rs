@@ -8,6 +8,7 @@ use loom::thread;
 use sluicegate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
 
 use super::address::CounterId;
+use super::capacity::CounterCapacity;
 use super::counters::HashedCounters;
 use super::{FixedTime, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
@@ -20,11 +21,10 @@ const THIRD: u64 = 5;
 const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
 
 fn counters() -> Arc<HashedCounters> {
+    let sweep_interval = LocalOptions::default().sweep_interval;
     Arc::new(HashedCounters::new(
-        LocalOptions {
-            max_keys: 1,
-            ..LocalOptions::default()
-        },
+        CounterCapacity::keeping(1),
+        sweep_interval,
         7,
     ))
 }
