@@ -1,6 +1,6 @@
 //! Import: limits of other programs converted to our format.
 //!
-//! Each importer reads the files of one program into a [`draft::Draft`]. The draft writes itself as
+//! Each importer reads the files of one program into a `Draft`. The draft writes itself as
 //! YAML, with a comment above every line that differs in meaning, and the result is loaded with our
 //! own reader before it is given out. Programs that send each request to one place among many
 //! (nginx, Traefik, Kong) describe these places as `scope::Scope`s, from which the frame finds out
