@@ -23,8 +23,13 @@ pub struct Browser {
 /// Starting a browser on a busy machine takes longest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Browser {
-    pub fn start() -> Self {
+/// Starts the driver, and returns the port that it chose.
+///
+/// It chooses a port that is free for IPv4, takes the same one for IPv6, and ends when somebody else
+/// has that: so it gets a few attempts.
+fn start_driver() -> (Child, u16) {
+    const ATTEMPTS: usize = 5;
+    for _ in 0..ATTEMPTS {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -37,17 +42,21 @@ impl Browser {
         let mut lines = BufReader::new(driver.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        let started = lines
-            .find(|line| line.contains("started successfully on port"))
-            .expect("the driver starts");
+        let started = lines.find(|line| line.contains("started successfully on port"));
+        let Some(started) = started else {
+            driver.wait().unwrap();
+            continue;
+        };
         std::thread::spawn(move || lines.for_each(drop));
-        let port: u16 = started
-            .rsplit(' ')
-            .next()
-            .unwrap()
-            .trim_end_matches('.')
-            .parse()
-            .unwrap();
+        let port = started.rsplit(' ').next().unwrap();
+        return (driver, port.trim_end_matches('.').parse().unwrap());
+    }
+    panic!("the driver ended {ATTEMPTS} times before it was ready");
+}
+
+impl Browser {
+    pub fn start() -> Self {
+        let (driver, port) = start_driver();
         let profile = watchdog::temporary_directory("chromium-");
         let arguments = [
             "--headless=new".to_owned(),
