@@ -33,6 +33,8 @@ pub(super) struct RequestGuard {
     pub(super) is_logged: bool,
     /// The span, when the request is traced.
     pub(super) span: Option<Box<TraceSpan>>,
+    /// True when the peer is a trusted proxy, whose headers are believed.
+    pub(super) peer_is_trusted: bool,
 }
 
 /// The facts about a request for its line of the access log and its span.
@@ -77,7 +79,11 @@ impl AccessRecord {
 impl RequestGuard {
     /// Starts the clock of a request whose header is complete. The outcome is a refusal and the
     /// status 0 until somebody sets them: a cancelled request is recorded so.
-    pub(super) fn new(caller: &Arc<ClientConnection>, request_id: RequestId) -> Self {
+    pub(super) fn new(
+        caller: &Arc<ClientConnection>,
+        request_id: RequestId,
+        peer_is_trusted: bool,
+    ) -> Self {
         Self {
             caller: Arc::clone(caller),
             started: Instant::now(),
@@ -88,6 +94,7 @@ impl RequestGuard {
             access_record: None,
             is_logged: false,
             span: None,
+            peer_is_trusted,
         }
     }
 }

@@ -57,7 +57,7 @@ async fn answer(
     let gate = &caller.handler.gate;
     let peer_is_trusted = snapshot.gate.trusts(caller.peer.ip());
     let request_id = RequestId::of_request(&parts.headers, peer_is_trusted);
-    let mut guard = RequestGuard::new(caller, request_id);
+    let mut guard = RequestGuard::new(caller, request_id, peer_is_trusted);
     guard.is_logged = snapshot.gate.log_access;
     if let Some(traces) = &gate.traces {
         guard.span = traces.begin(&guard.request_id, &parts.headers, peer_is_trusted);
@@ -193,7 +193,7 @@ async fn forward_admitted(
     let hop = rewrite::Hop {
         client_ip: request.client_ip,
         peer: caller.peer.ip(),
-        peer_is_trusted: snapshot.gate.trusts(caller.peer.ip()),
+        peer_is_trusted: guard.peer_is_trusted,
         scheme: if caller.is_tls { "https" } else { "http" },
         request_id: request_id.as_str(),
         upgrade: upgrade.as_ref(),
