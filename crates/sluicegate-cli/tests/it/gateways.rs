@@ -16,7 +16,7 @@ use sluicegate_testkit::{
 };
 use tempfile::TempDir;
 
-use super::running::Sluicegate;
+use super::running::{Sluicegate, system_path};
 
 /// The directory of a gateway in `examples`.
 struct Example {
@@ -261,10 +261,7 @@ fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
 impl Example {
     /// Where its program is looked for: the path, with a directory of its own in front.
     fn path(&self) -> String {
-        let path = format!(
-            "{}:/usr/sbin:/usr/local/sbin",
-            std::env::var("PATH").unwrap_or_default()
-        );
+        let path = system_path();
         let Some(variable) = self.program else {
             return path;
         };

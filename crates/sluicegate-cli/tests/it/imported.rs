@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use sluicegate_testkit::{HttpRequest, UpstreamRecorder, eventually, free_port};
 use tempfile::TempDir;
 
-use super::running::{LoggedProcess, Sluicegate};
+use super::running::{LoggedProcess, Sluicegate, system_path};
 
 const ANN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const BOB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -33,6 +33,18 @@ struct Asked<'a> {
     method: &'a str,
     path: &'a str,
     headers: &'a [&'a str],
+}
+
+impl<'a> Asked<'a> {
+    /// A GET of Ann's.
+    fn get(path: &'a str, headers: &'a [&'a str]) -> Self {
+        Self {
+            from: ANN,
+            method: "GET",
+            path,
+            headers,
+        }
+    }
 }
 
 impl Pair {
@@ -114,6 +126,13 @@ impl Pair {
             asked.path
         );
     }
+}
+
+/// A program that Debian may install where only root looks for it.
+fn system_program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env("PATH", system_path());
+    command
 }
 
 /// The configuration that `sluicegate import` prints, and what it says about it.

@@ -32,6 +32,12 @@ pub struct Sluicegate {
     pub logged: Arc<Mutex<Vec<String>>>,
 }
 
+/// The directories of programs, with those that only root has on its path.
+pub fn system_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{path}:/usr/sbin:/usr/local/sbin")
+}
+
 impl Sluicegate {
     /// Starts it with a configuration, which should listen on port 0.
     pub fn start(config: &str) -> Self {

@@ -1,8 +1,6 @@
 //! HAProxy with stick tables. Periods are long, so that nothing is forgotten while a test runs.
 
-use std::process::Command;
-
-use super::{ANN, Asked, BOB, Pair};
+use super::{Asked, BOB, Pair, system_program};
 
 const FILE: &str = r"
 defaults
@@ -36,36 +34,24 @@ backend app
     server one 127.0.0.1:3000
 ";
 
-fn get<'a>(path: &'a str, headers: &'a [&'a str]) -> Asked<'a> {
-    Asked {
-        from: ANN,
-        method: "GET",
-        path,
-        headers,
-    }
-}
-
 #[test]
 fn imported_limits_of_haproxy_let_the_same_requests_pass() {
-    let mut haproxy = Command::new("haproxy");
-    haproxy.args(["-db", "-f", "haproxy.cfg"]).env(
-        "PATH",
-        format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()),
-    );
+    let mut haproxy = system_program("haproxy");
+    haproxy.args(["-db", "-f", "haproxy.cfg"]);
     let pair = Pair::start("haproxy", &[("haproxy.cfg", FILE)], &mut haproxy);
-    pair.passes(&get("/", &[]), 6);
-    pair.is_not_limited(&get("/login", &[]), 9);
+    pair.passes(&Asked::get("/", &[]), 6);
+    pair.is_not_limited(&Asked::get("/login", &[]), 9);
     let post = Asked {
         method: "POST",
-        ..get("/login", &[])
+        ..Asked::get("/login", &[])
     };
     pair.passes(&post, 2);
-    pair.is_not_limited(&get("/export", &[]), 9);
-    pair.passes(&get("/export", &["X-Api-Key: one"]), 1);
-    pair.passes(&get("/export", &["X-Api-Key: two"]), 1);
+    pair.is_not_limited(&Asked::get("/export", &[]), 9);
+    pair.passes(&Asked::get("/export", &["X-Api-Key: one"]), 1);
+    pair.passes(&Asked::get("/export", &["X-Api-Key: two"]), 1);
     let office = Asked {
         from: BOB,
-        ..get("/", &[])
+        ..Asked::get("/", &[])
     };
     pair.is_not_limited(&office, 9);
     assert!(pair.told.contains("rejected requests too"), "{}", pair.told);

@@ -1,8 +1,6 @@
 //! nginx with `limit_req`. Rates are low, so that nothing refills while a test runs.
 
-use std::process::Command;
-
-use super::{ANN, Asked, BOB, Pair};
+use super::{Asked, BOB, Pair, system_program};
 
 const FILE: &str = r#"
 daemon off;
@@ -32,41 +30,27 @@ http {
 }
 "#;
 
-fn get<'a>(path: &'a str, headers: &'a [&'a str]) -> Asked<'a> {
-    Asked {
-        from: ANN,
-        method: "GET",
-        path,
-        headers,
-    }
-}
-
 #[test]
 fn imported_limits_of_nginx_let_the_same_requests_pass() {
-    let mut nginx = Command::new("nginx");
+    let mut nginx = system_program("nginx");
     // The directory with the files is the working directory.
-    nginx
-        .args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
-        .env(
-            "PATH",
-            format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()),
-        );
+    nginx.args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"]);
     let pair = Pair::start("nginx", &[("nginx.conf", FILE)], &mut nginx);
-    pair.passes(&get("/", &[]), 5);
-    pair.passes(&get("/login/", &[]), 2);
-    pair.is_not_limited(&get("/static/x", &[]), 9);
-    pair.is_not_limited(&get("/forms/x", &[]), 9);
+    pair.passes(&Asked::get("/", &[]), 5);
+    pair.passes(&Asked::get("/login/", &[]), 2);
+    pair.is_not_limited(&Asked::get("/static/x", &[]), 9);
+    pair.is_not_limited(&Asked::get("/forms/x", &[]), 9);
     let post = Asked {
         method: "POST",
-        ..get("/forms/x", &[])
+        ..Asked::get("/forms/x", &[])
     };
     pair.passes(&post, 3);
-    pair.is_not_limited(&get("/keys/x", &[]), 9);
-    pair.passes(&get("/keys/x", &["X-Api-Key: one"]), 2);
-    pair.passes(&get("/keys/x", &["X-Api-Key: two"]), 2);
+    pair.is_not_limited(&Asked::get("/keys/x", &[]), 9);
+    pair.passes(&Asked::get("/keys/x", &["X-Api-Key: one"]), 2);
+    pair.passes(&Asked::get("/keys/x", &["X-Api-Key: two"]), 2);
     let known = Asked {
         from: BOB,
-        ..get("/", &[])
+        ..Asked::get("/", &[])
     };
     pair.is_not_limited(&known, 9);
     assert!(

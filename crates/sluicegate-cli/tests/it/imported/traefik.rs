@@ -4,7 +4,7 @@ use std::process::Command;
 
 use sluicegate_testkit::{eventually, needs};
 
-use super::{ANN, Asked, BOB, Pair};
+use super::{Asked, BOB, Pair};
 
 const STATIC: &str = r#"
 entryPoints:
@@ -37,15 +37,6 @@ http:
         servers: [{ url: "http://127.0.0.1:3000" }]
 "#;
 
-fn get<'a>(path: &'a str, headers: &'a [&'a str]) -> Asked<'a> {
-    Asked {
-        from: ANN,
-        method: "GET",
-        path,
-        headers,
-    }
-}
-
 #[test]
 #[ignore = "needs Traefik"]
 fn imported_limits_of_traefik_let_the_same_requests_pass() {
@@ -55,21 +46,21 @@ fn imported_limits_of_traefik_let_the_same_requests_pass() {
     let pair = Pair::start("traefik", &files, &mut traefik);
     // It listens before it has read the routes.
     eventually("the routes are there", || {
-        pair.send(&get("/health", &[]), pair.original) == 200
+        pair.send(&Asked::get("/health", &[]), pair.original) == 200
     });
-    pair.passes(&get("/", &[]), 5);
-    pair.is_not_limited(&get("/health", &[]), 9);
+    pair.passes(&Asked::get("/", &[]), 5);
+    pair.is_not_limited(&Asked::get("/health", &[]), 9);
     let post = Asked {
         method: "POST",
-        ..get("/login", &[])
+        ..Asked::get("/login", &[])
     };
     pair.passes(&post, 2);
-    pair.passes(&get("/keys", &["X-Api-Key: one"]), 1);
-    pair.passes(&get("/keys", &["X-Api-Key: two"]), 1);
-    pair.passes(&get("/keys", &[]), 1);
+    pair.passes(&Asked::get("/keys", &["X-Api-Key: one"]), 1);
+    pair.passes(&Asked::get("/keys", &["X-Api-Key: two"]), 1);
+    pair.passes(&Asked::get("/keys", &[]), 1);
     let other = Asked {
         from: BOB,
-        ..get("/", &[])
+        ..Asked::get("/", &[])
     };
     pair.passes(&other, 5);
     assert!(

@@ -27,6 +27,9 @@ use super::{ask, asks, at, external, settings, told};
 
 const PATH: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
 
+// The messages once more, as the other side has them: with ours, a wrong number of a field would be
+// wrong on both sides and nobody would notice.
+
 #[derive(Clone, PartialEq, Message)]
 struct LimitsRequest {
     #[prost(string, tag = "1")]
