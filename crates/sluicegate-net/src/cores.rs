@@ -49,8 +49,7 @@ impl Endpoint {
         F: Future<Output = ()> + Send + 'static,
     {
         let spawn = Box::new(move |stream, peer, permit, connections: &mut JoinSet<()>| {
-            // A combinator and no `async` block, which would have room for the future twice.
-            connections.spawn(serve(stream, peer).map(move |()| drop(permit)));
+            connections.spawn(with_permit(serve(stream, peer), permit));
         });
         Self {
             name,
@@ -59,6 +58,15 @@ impl Endpoint {
             spawn,
         }
     }
+}
+
+/// Keeps a permit until a connection is over. A combinator and no `async` block, which would have room
+/// for the future twice, in every connection that waits.
+fn with_permit(
+    served: impl Future<Output = ()>,
+    permit: ConnectionPermit,
+) -> impl Future<Output = ()> {
+    served.map(move |()| drop(permit))
 }
 
 impl fmt::Debug for Endpoint {
@@ -304,6 +312,25 @@ mod tests {
 
     const ANY: &str = "127.0.0.1:0";
     const LONGEST: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_permit_takes_no_more_room_than_a_pointer() {
+        let bytes = [0_u8; 1_000];
+        let served = async move {
+            std::future::pending::<()>().await;
+            std::hint::black_box(&bytes);
+        };
+        let limit = Arc::new(ConnectionLimit {
+            max: 1,
+            used: AtomicUsize::new(0),
+        });
+        let (size, permit) = (
+            size_of_val(&served),
+            ConnectionPermit::take(&limit).unwrap(),
+        );
+        let whole = size_of_val(&with_permit(served, permit));
+        assert!(whole <= size + 2 * size_of::<usize>(), "{whole} for {size}");
+    }
 
     /// Says its word, then stays until the process ends.
     fn speaker(

@@ -81,6 +81,28 @@ fn settings() -> ConnectionSettings {
     }
 }
 
+#[tokio::test]
+async fn a_connection_that_waits_takes_little_memory() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stream, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let server = Arc::new(HttpServer {
+        counters: Arc::default(),
+        proxy_protocol_from: Vec::new(),
+        ending: watch::channel(false).1,
+    });
+    let peer = accepted.unwrap().1;
+    let served = server.serve(
+        Arc::new(PathHandler::default()),
+        settings(),
+        stream.unwrap(),
+        peer,
+    );
+    // Most of it is the supervisor with its timeouts; the requests and the opening are in boxes.
+    let size = size_of_val(&served);
+    assert!(size <= 640, "{size} bytes");
+}
+
 impl Served {
     async fn send(&mut self, text: &str) {
         self.client.write_all(text.as_bytes()).await.unwrap();
