@@ -5,6 +5,10 @@
 //! caller who chooses the value of one part cannot make it look like two parts, like another kind
 //! of part, or like the stand-in for a part that is missing.
 
+mod part_value;
+
+pub use part_value::PartValue;
+
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -14,6 +18,7 @@ use crate::limit::{KeyPart, Limit};
 use crate::missing_key::{MissingKey, MissingReason};
 use crate::path;
 use crate::subject::{HeaderValue, Subject};
+use part_value::{ALL, hash_address};
 
 /// A limit and the values of its key parts, as a view on the request they come from.
 ///
@@ -256,97 +261,6 @@ impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
-}
-
-/// The value of one key part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartValue<'a> {
-    /// Bytes of the request; escaped when written.
-    Text(&'a [u8]),
-    /// An address, cut to its prefix.
-    Address(IpAddr),
-    /// One counter for all requests.
-    Global,
-    /// The address of a request that lacks a part.
-    AddressInstead(IpAddr),
-    /// One counter for all requests that lack a part.
-    Shared,
-    /// The tenant that a limits service knows behind the caller.
-    Tenant(&'a str),
-}
-
-impl Hash for PartValue<'_> {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::Text(bytes) => {
-                state.write_u8(0);
-                state.write_usize(bytes.len());
-                state.write(bytes);
-            }
-            Self::Address(ip) => hash_address(state, 1, ip),
-            Self::AddressInstead(ip) => hash_address(state, 3, ip),
-            Self::Global => state.write_u8(5),
-            Self::Shared => state.write_u8(6),
-            Self::Tenant(tenant) => {
-                state.write_u8(7);
-                state.write_usize(tenant.len());
-                state.write(tenant.as_bytes());
-            }
-        }
-    }
-}
-
-/// Hashes an address under `tag` for IPv4 and `tag + 1` for IPv6, so that no tag may follow another
-/// directly.
-#[inline(always)]
-fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) {
-    match address {
-        IpAddr::V4(v4) => {
-            state.write_u8(tag);
-            state.write_u32(v4.to_bits());
-        }
-        IpAddr::V6(v6) => {
-            state.write_u8(tag + 1);
-            state.write_u128(v6.to_bits());
-        }
-    }
-}
-
-/// The text of a part that all requests share.
-const ALL: &str = "!all";
-
-/// `!` and brackets are escaped in text, so a caller cannot imitate the forms that begin with them
-/// here.
-impl fmt::Display for PartValue<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(bytes) => write_escaped(f, bytes),
-            Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
-            Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
-            Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),
-            Self::Global => f.write_str(ALL),
-            Self::Shared => f.write_str("!missing"),
-            Self::Tenant(tenant) => {
-                f.write_str("!tenant:")?;
-                write_escaped(f, tenant.as_bytes())
-            }
-        }
-    }
-}
-
-/// Writes the bytes with `%XX` for all that is not plain. The colon is escaped, so parts stay
-/// apart.
-fn write_escaped(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/@+=,".contains(&byte);
-    let mut escaped = String::with_capacity(bytes.len());
-    for byte in bytes {
-        match is_plain(*byte) {
-            true => escaped.push(char::from(*byte)),
-            false => path::push_escape(&mut escaped, *byte),
-        }
-    }
-    f.write_str(&escaped)
 }
 
 /// The longest header value, in bytes, that may name a caller.

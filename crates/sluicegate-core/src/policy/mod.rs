@@ -4,9 +4,11 @@
 //! is checked one by one. Of limits that replace one another, exactly one is then charged: the one
 //! at the end of a chain of replacements, and between several ends the one with the longest path.
 
+mod check;
 mod error;
 mod explain;
 mod index;
+mod replacement;
 
 pub use error::{PolicyError, PolicyErrors};
 pub use explain::{Condition, ConsideredLimit, LimitEffect};
@@ -19,9 +21,9 @@ use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
 use crate::list::List;
 use crate::missing_key::MissingKey;
-use crate::path::PathPattern;
 use crate::quota::Quota;
 use crate::subject::Subject;
+use check::{chain, check_alone};
 use index::Index;
 
 /// The part of a request's limits that is charged: a server that authenticates callers charges in
@@ -335,58 +337,6 @@ impl Policy {
         self.covering_if(subject, |_| true)
     }
 
-    /// The limits that cover a request, of those for which `is_included` is true.
-    fn covering_if(
-        &self,
-        subject: &Subject<'_>,
-        is_included: impl Fn(&Limit) -> bool,
-    ) -> List<usize> {
-        let covers = |index: &usize| {
-            let limit = &self.limits[*index];
-            is_included(limit) && limit.matching.covers_rest(subject)
-        };
-        match self.index.candidates(subject) {
-            List::Empty => List::Empty,
-            List::One(only) => Some(only).filter(covers).into_iter().collect(),
-            List::Many(mut matched) => {
-                // A limit with several hosts can be found under more than one of them.
-                matched.retain(covers);
-                matched.sort_unstable();
-                matched.dedup();
-                matched
-                    .iter()
-                    .copied()
-                    .filter(|index| self.is_charged(*index, &matched))
-                    .collect()
-            }
-        }
-    }
-
-    /// Returns true when a matched limit is charged: no other matched limit replaces it, directly
-    /// or through others, and none that is left of the same base has a higher rank.
-    fn is_charged(&self, index: usize, matched: &[usize]) -> bool {
-        let is_left = |index: usize| {
-            !matched
-                .iter()
-                .any(|&other| self.replaced[other].contains(&index))
-        };
-        let is_better = |other: usize| {
-            self.base[other] == self.base[index] && self.rank(other) > self.rank(index)
-        };
-        is_left(index)
-            && !matched
-                .iter()
-                .any(|&other| is_better(other) && is_left(other))
-    }
-
-    /// The order between limits that replace the same one: the longest path wins, then the most
-    /// conditions, then the first in the list. Ranks are distinct, so exactly one limit wins.
-    fn rank(&self, index: usize) -> impl Ord + use<> {
-        let matching = &self.limits[index].matching;
-        let length = matching.path.as_ref().map_or((0, 0), PathPattern::length);
-        (length, matching.conditions(), std::cmp::Reverse(index))
-    }
-
     /// The charge of one limit that covers the request; `None` when it is unlimited for this
     /// caller, or when a part of the key is missing and the rule is to skip it.
     fn charge_for<'a>(
@@ -436,65 +386,4 @@ fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'
         enforced: mode == Mode::Enforce,
         on_failure,
     }
-}
-
-/// Notes the mistakes of a limit that show without the others.
-fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
-    /// Bytes; names are part of every key and of metrics.
-    const NAME_MAX: usize = 64;
-    let is_name = (1..=NAME_MAX).contains(&limit.name.len())
-        && limit
-            .name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    if !is_name {
-        let message = format!(
-            "must be 1 to {NAME_MAX} letters, digits, '.', '_' and '-' (got {:?})",
-            limit.name
-        );
-        mistakes.push(PolicyError::new(index, "name", message));
-    }
-    if limit.key.is_empty() {
-        mistakes.push(PolicyError::new(
-            index,
-            "key",
-            "must have at least one part; use global for one counter".into(),
-        ));
-    }
-}
-
-/// The indices of the limits that `index` replaces, nearest first. An unknown name is a mistake of
-/// the limit that has it, a circle of every limit in it; a chain that runs into a circle ends
-/// there.
-fn chain(
-    index: usize,
-    limits: &[Limit],
-    by_name: &HashMap<&str, usize>,
-    mistakes: &mut Vec<PolicyError>,
-) -> Vec<usize> {
-    let mut chain = Vec::new();
-    let mut current = index;
-    while let Some(name) = &limits[current].replaces {
-        let Some(&next) = by_name.get(name.as_str()) else {
-            if current == index {
-                mistakes.push(PolicyError::new(
-                    index,
-                    "replaces",
-                    format!("there is no limit named {name:?}"),
-                ));
-            }
-            break;
-        };
-        if next == index {
-            let message = format!("{:?} replaces this limit in turn", limits[current].name);
-            mistakes.push(PolicyError::new(index, "replaces", message));
-            break;
-        }
-        if chain.contains(&next) {
-            break;
-        }
-        chain.push(next);
-        current = next;
-    }
-    chain
 }
