@@ -4,6 +4,7 @@
 //! The request becomes the JSON of `POST /v1/explain`. With `--url` a running Sluicegate answers it;
 //! otherwise the same code answers it here from a configuration, with every counter full.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,6 +30,9 @@ pub struct Explain {
     /// Client address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     client_ip: String,
+    /// Server name in the client's TLS handshake [default: the host of an https URL]
+    #[arg(long, value_name = "NAME")]
+    sni: Option<String>,
     /// Id of the caller, as an API key or token would prove it. With --url, a credential in a header is
     /// verified instead
     #[arg(long, value_name = "ID")]
@@ -161,6 +165,13 @@ fn request_json(arguments: &Explain) -> Result<Value, String> {
         "client_ip": arguments.client_ip, "method": arguments.method(), "path": path, "headers": headers,
         "descriptors": pairs("--descriptor", &arguments.descriptors)?,
     });
+    if let Some(name) = arguments
+        .sni
+        .clone()
+        .or_else(|| tls_name(&arguments.target))
+    {
+        subject["sni"] = name.into();
+    }
     if let Some(host) = named_host.or(host) {
         subject["host"] = host.into();
     }
@@ -203,6 +214,15 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
         format!("/{path}")
     };
     Ok((Some(host.to_owned()), path))
+}
+
+/// The name that a client of this URL asks for in its TLS handshake: the host, if it is a name.
+fn tls_name(target: &str) -> Option<String> {
+    let (scheme, rest) = target.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.split(':').next()?;
+    let is_name = !host.starts_with('[') && host.parse::<IpAddr>().is_err() && !host.is_empty();
+    (matches!(scheme, "https" | "wss") && is_name).then(|| host.to_owned())
 }
 
 /// Longest line of the output, in characters.
@@ -301,6 +321,23 @@ mod tests {
         assert_eq!(host_and_path("/x"), Ok((None, "/x".to_owned())));
         assert!(host_and_path("a.example/x").is_err());
         assert!(host_and_path("ftp://a.example/x").is_err());
+    }
+
+    #[test]
+    fn a_client_asks_for_the_host_of_an_https_url() {
+        let name = |target| tls_name(target);
+        assert_eq!(
+            name("https://A.example:8443/x").as_deref(),
+            Some("A.example")
+        );
+        for target in [
+            "http://a.example/",
+            "https://203.0.113.7/",
+            "https://[::1]:443/",
+            "/x",
+        ] {
+            assert_eq!(name(target), None, "{target}");
+        }
     }
 
     #[test]

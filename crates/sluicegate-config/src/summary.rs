@@ -3,6 +3,7 @@
 //! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
+mod conditions;
 mod external;
 pub(crate) mod limit;
 mod store;

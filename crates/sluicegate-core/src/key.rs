@@ -14,9 +14,11 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::address;
+use crate::cookie::cookie;
 use crate::limit::{KeyPart, Limit};
 use crate::missing_key::{MissingKey, MissingReason};
 use crate::path;
+use crate::query::{self, QueryValue};
 use crate::subject::{HeaderValue, Subject};
 use part_value::{ALL, hash_address};
 
@@ -263,9 +265,6 @@ impl fmt::Debug for Key<'_> {
     }
 }
 
-/// The longest header value, in bytes, that may name a caller.
-const HEADER_MAX: usize = 4_096;
-
 /// Finds the first part that the request lacks.
 fn check_parts(limit: &Limit, subject: &Subject<'_>) -> Result<(), MissingKey> {
     for part in &limit.key {
@@ -298,6 +297,9 @@ fn part_of<'a>(
             None => Err(MissingReason::Missing),
         },
         KeyPart::Header(name) => header(subject.headers.get(name)).map(PartValue::Text),
+        KeyPart::Query(name) => parameter(query::parameter(subject.query, name)),
+        KeyPart::Cookie(name) => cookie(subject.headers, name).map(PartValue::Text),
+        KeyPart::Sni => text(subject.sni),
         KeyPart::Principal => text(subject.principal.map(|principal| principal.id.as_str())),
         KeyPart::Claim(name) => text(
             subject
@@ -349,7 +351,7 @@ fn header(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
     if bytes.is_empty() {
         return Err(MissingReason::Empty);
     }
-    if bytes.len() > HEADER_MAX {
+    if bytes.len() > MissingReason::VALUE_MAX {
         return Err(MissingReason::TooLong);
     }
     if bytes.contains(&b',') {
@@ -359,4 +361,30 @@ fn header(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
         return Err(MissingReason::NotText);
     }
     Ok(bytes)
+}
+
+/// A query parameter names a caller only if it has one value, and one that every server reads
+/// alike: some servers split a query at `;` too, and some end a text at a control character.
+fn parameter(value: QueryValue<'_>) -> Result<PartValue<'_>, MissingReason> {
+    let text = match value {
+        QueryValue::Missing => return Err(MissingReason::Missing),
+        QueryValue::Repeated => return Err(MissingReason::Repeated),
+        QueryValue::One(text) => text,
+    };
+    if text.bytes().all(|byte| byte == b' ') {
+        return Err(MissingReason::Empty);
+    }
+    if text.bytes().nth(MissingReason::VALUE_MAX).is_some() {
+        return Err(MissingReason::TooLong);
+    }
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(MissingReason::NotText);
+    }
+    if text.as_sent().contains(';') {
+        return Err(MissingReason::Ambiguous);
+    }
+    Ok(match text.is_plain() {
+        true => PartValue::Text(text.as_sent().as_bytes()),
+        false => PartValue::Query(text),
+    })
 }

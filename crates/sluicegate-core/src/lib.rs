@@ -19,6 +19,7 @@ mod ad_hoc;
 pub mod address;
 pub mod algorithm;
 mod charge;
+mod cookie;
 mod decision;
 mod factor;
 mod failure;
@@ -30,6 +31,7 @@ mod list;
 mod missing_key;
 mod path;
 mod policy;
+mod query;
 mod quota;
 mod rate;
 mod rule_error;
@@ -46,8 +48,8 @@ pub use key::{Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
-    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,
-    QuotaSource,
+    ClaimMatch, DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode,
+    OnMissingKey, QueryMatch, QuotaSource, ValueMatch,
 };
 pub use list::List;
 pub use missing_key::{MissingKey, MissingReason};
@@ -55,6 +57,7 @@ pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape
 pub use policy::{
     Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,
 };
+pub use query::{QueryText, QueryValue, parameter as query_parameter};
 pub use quota::{
     DripBucket, Pace, ParsePaceError, Quota, QuotaError, ScaledPart, SlidingWindow, TokenBucket,
 };

@@ -85,6 +85,8 @@ pub enum MissingReason {
     NotText,
     /// Too long to name a caller.
     TooLong,
+    /// Servers may read another value in it.
+    Ambiguous,
     /// The text is not an IP address.
     NotAnAddress,
     /// More parts than the key has.
@@ -98,6 +100,11 @@ pub enum MissingReason {
     LimitIsOff,
 }
 
+impl MissingReason {
+    /// The longest value, in bytes, that may name a caller.
+    pub(crate) const VALUE_MAX: usize = 4_096;
+}
+
 impl fmt::Display for MissingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,7 +112,8 @@ impl fmt::Display for MissingReason {
             Self::Empty => f.write_str("is empty"),
             Self::Repeated => f.write_str("has more than one value"),
             Self::NotText => f.write_str("has characters beyond printable ASCII"),
-            Self::TooLong => f.write_str("is longer than 4096 bytes"),
+            Self::TooLong => write!(f, "is longer than {} bytes", Self::VALUE_MAX),
+            Self::Ambiguous => f.write_str("has a value that servers may read differently"),
             Self::NotAnAddress => f.write_str("is not an IP address"),
             Self::TooMany { expected } => write!(f, "the key has only {expected} parts"),
             Self::UnknownLimit => f.write_str("there is no limit of this name"),

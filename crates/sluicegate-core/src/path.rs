@@ -122,7 +122,7 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
 }
 
 /// The byte that two hexadecimal digits stand for.
-fn hex_pair(pair: &[u8]) -> Option<u8> {
+pub(crate) fn hex_pair(pair: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     match pair {
         [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),

@@ -32,8 +32,13 @@ pub struct Subject<'a> {
     pub host: Option<&'a str>,
     /// The path without query, as [`normalise_path`](crate::normalise_path) leaves it.
     pub path: &'a str,
+    /// The query string: what follows the first `?` of the target, as sent. `None` without one.
+    pub query: Option<&'a str>,
     /// The headers; anything that finds a value by lower-case name.
     pub headers: &'a dyn Headers,
+    /// The server's name in the TLS handshake of the client, lower case; `None` without TLS or
+    /// without a name.
+    pub sni: Option<&'a str>,
     /// The caller's verified identity; `None` before or without authentication.
     pub principal: Option<&'a Principal>,
     /// The domain of a descriptor: which of several gateways or applications asks.
@@ -49,7 +54,9 @@ impl Subject<'_> {
         method: "GET",
         host: None,
         path: "/",
+        query: None,
         headers: &NoHeaders,
+        sni: None,
         principal: None,
         domain: None,
         descriptors: &[],
@@ -57,13 +64,14 @@ impl Subject<'_> {
 }
 
 impl std::fmt::Debug for Subject<'_> {
-    /// Leaves the headers out: they may hold secrets.
+    /// Leaves query and headers out: they may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subject")
             .field("client_ip", &self.client_ip)
             .field("method", &self.method)
             .field("host", &self.host)
             .field("path", &self.path)
+            .field("sni", &self.sni)
             .field("principal", &self.principal.map(|principal| &principal.id))
             .field("domain", &self.domain)
             .field("descriptors", &self.descriptors)
@@ -101,6 +109,9 @@ impl Principal {
 pub trait Headers: Sync {
     /// The value of the header `name`.
     fn get(&self, name: &str) -> HeaderValue<'_>;
+
+    /// Shows every line of the header `name`, in their order. Cookies may come in several.
+    fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8]));
 }
 
 /// The lines of a request under one header name.
@@ -122,6 +133,8 @@ impl Headers for NoHeaders {
     fn get(&self, _name: &str) -> HeaderValue<'_> {
         HeaderValue::Missing
     }
+
+    fn each_line<'a>(&'a self, _name: &str, _see: &mut dyn FnMut(&'a [u8])) {}
 }
 
 /// Name and value pairs, names in any case.
@@ -136,10 +149,22 @@ impl<N: AsRef<str> + Sync, V: AsRef<[u8]> + Sync> Headers for [(N, V)] {
             (Some(_), Some(_)) => HeaderValue::Repeated,
         }
     }
+
+    fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        for (own, value) in self {
+            if own.as_ref().eq_ignore_ascii_case(name) {
+                see(value.as_ref());
+            }
+        }
+    }
 }
 
 impl<N: AsRef<str> + Sync, V: AsRef<[u8]> + Sync, const LINES: usize> Headers for [(N, V); LINES] {
     fn get(&self, name: &str) -> HeaderValue<'_> {
         Headers::get(self.as_slice(), name)
+    }
+
+    fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        Headers::each_line(self.as_slice(), name, see);
     }
 }

@@ -102,6 +102,7 @@ impl HttpServer {
                 io,
                 peer,
                 is_tls,
+                server_name,
                 is_http2,
             } = match opened {
                 Ok(opened) => opened,
@@ -112,6 +113,7 @@ impl HttpServer {
                 handler,
                 peer,
                 is_tls,
+                server_name,
                 is_http2,
                 bounds,
                 activity,
@@ -138,6 +140,7 @@ impl HttpServer {
             handler,
             peer,
             is_tls: transport.is_tls(),
+            server_name: transport.client_server_name(),
             is_http2: false,
             bounds: settings.bounds,
             activity: Arc::clone(&activity),

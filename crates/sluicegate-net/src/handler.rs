@@ -46,6 +46,8 @@ pub struct Connection<H> {
     pub peer: SocketAddr,
     /// The client came over TLS.
     pub is_tls: bool,
+    /// The server's name in the client's TLS handshake, lower case; `None` without TLS or name.
+    pub server_name: Option<Box<str>>,
     /// The client speaks HTTP/2.
     pub is_http2: bool,
     /// Size of the requests that are read on this connection.

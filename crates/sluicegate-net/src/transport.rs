@@ -57,6 +57,17 @@ impl Transport {
         }
     }
 
+    /// The name that the client asked for in its handshake, lower case; `None` without TLS, without
+    /// a name, and on a stream to a server.
+    pub(crate) fn client_server_name(&self) -> Option<Box<str>> {
+        let Self::Tls(stream) = self else { return None };
+        let TlsStream::Server(stream) = &**stream else {
+            return None;
+        };
+        let name = stream.get_ref().1.server_name()?;
+        Some(name.to_ascii_lowercase().into())
+    }
+
     /// The TCP socket, if there is one.
     pub(crate) fn socket(&self) -> Option<&TcpStream> {
         match self {

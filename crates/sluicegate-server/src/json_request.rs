@@ -14,7 +14,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use sluicegate::http::{HeaderLines, host_of, one_spelling};
+use sluicegate::http::{HeaderLines, host_of, one_spelling, split_target};
 use sluicegate_core::{Nanos, Principal, Subject, address};
 
 /// A mistake in the body of a request.
@@ -76,6 +76,8 @@ pub(crate) struct RequestDescription {
     pub(crate) method: Method,
     pub(crate) host: Option<String>,
     pub(crate) path: String,
+    pub(crate) query: Option<String>,
+    pub(crate) sni: Option<String>,
     pub(crate) headers: HeaderMap,
     pub(crate) principal: Option<Principal>,
     pub(crate) descriptors: Vec<(String, String)>,
@@ -101,7 +103,9 @@ impl RequestDescription {
             method: self.method.as_str(),
             host: self.host.as_deref(),
             path: &self.path,
+            query: self.query.as_deref(),
             headers,
+            sni: self.sni.as_deref(),
             principal: self.principal.as_ref(),
             domain: None,
             descriptors,
@@ -238,8 +242,17 @@ fn described(json: SubjectJson) -> Result<RequestDescription, QuestionError> {
     let host = json
         .host
         .map(|text| host(text).ok_or(wrong("host", "is no host")));
-    let path = json.path.as_deref().unwrap_or("/");
-    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let sni = json
+        .sni
+        .map(|text| self::host(text).ok_or(wrong("sni", "is no host")));
+    let (path, query) = split_target(json.path.as_deref().unwrap_or("/"));
+    let query = match (query, json.query) {
+        (Some(_), Some(_)) => return Err(wrong("query", "the path has a query already")),
+        (None, Some(given)) if given.starts_with('?') => {
+            return Err(wrong("query", "begins after the question mark"));
+        }
+        (in_path, given) => given.or_else(|| in_path.map(str::to_owned)),
+    };
     let path = one_spelling(path).map(Cow::into_owned);
     let path =
         path.map_err(|ambiguous| QuestionError::of_field("subject.path", ambiguous.to_string()))?;
@@ -265,6 +278,8 @@ fn described(json: SubjectJson) -> Result<RequestDescription, QuestionError> {
         method,
         host: host.transpose()?,
         path,
+        query,
+        sni: sni.transpose()?,
         headers,
         principal: json.principal.map(|principal| principal.0),
         descriptors: json.descriptors.map(|pairs| pairs.0).unwrap_or_default(),
@@ -360,6 +375,8 @@ struct SubjectJson {
     method: Option<String>,
     host: Option<String>,
     path: Option<String>,
+    query: Option<String>,
+    sni: Option<String>,
     headers: Option<JsonPairs>,
     principal: Option<PrincipalJson>,
     descriptors: Option<JsonPairs>,

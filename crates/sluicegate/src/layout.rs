@@ -193,7 +193,7 @@ fn edge_quota(key: &Key<'_>) -> String {
             format!("{TENANT}:{}", words.collect::<Vec<_>>().join(":"))
         }
         _ if limit.is_global() => limit.name.clone(),
-        Some(PartValue::Text(text)) if text == TENANT.as_bytes() && limit.key.len() > 1 => {
+        Some(part) if limit.key.len() > 1 && part.text().as_deref() == Some(TENANT.as_bytes()) => {
             format!("%74{}", &bare_parts(key)[TENANT.len()..])
         }
         _ => bare_parts(key),

@@ -8,6 +8,7 @@ use sluicegate_core::{
     OnMissingKey, Policy, PolicyError, QuotaSource,
 };
 
+use super::conditions::{claims, query, values};
 use super::factor::factor;
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
@@ -168,13 +169,16 @@ fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
     }
 }
 
-/// `match: { path, methods, hosts, headers, domain, descriptor }`
+/// `match: { path, methods, hosts, headers, query, principal, claim, domain, descriptor }`
 fn matching(field: &Field<'_>) -> Match {
     let read = field.section(|section| Match {
         path: section.optional("path", |field| field.parsed(str::parse)),
         methods: section.all("methods", method),
         hosts: section.all("hosts", |field| field.parsed(str::parse)),
         headers: section.optional("headers", headers).unwrap_or_default(),
+        query: section.optional("query", query).unwrap_or_default(),
+        principal: section.optional("principal", values),
+        claims: section.optional("claim", claims).unwrap_or_default(),
         domain: section.optional("domain", |field| field.text().map(str::to_owned)),
         descriptors: section
             .optional("descriptor", descriptors)

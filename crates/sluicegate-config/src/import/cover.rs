@@ -1,4 +1,4 @@
-//! The requests that a limit covers, in our words: hosts, path, methods and headers.
+//! The requests that a limit covers, in our words: hosts, path, methods, headers and query.
 
 use sluicegate_core::{HostPattern, PathPattern};
 
@@ -15,6 +15,8 @@ pub(super) struct Cover {
     pub(super) methods: Vec<String>,
     /// All of these headers, with their values; names in lower case.
     pub(super) headers: Vec<(String, String)>,
+    /// All of these parameters of the query, with their values.
+    pub(super) query: Vec<(String, String)>,
     /// The domain of descriptors.
     pub(super) domain: Option<String>,
     /// All of these entries of a descriptor.
@@ -70,6 +72,7 @@ impl Cover {
                 .headers
                 .iter()
                 .all(|header| other.headers.contains(header))
+            && self.query.iter().all(|wanted| other.query.contains(wanted))
     }
 
     /// The requests that both cover; `None` when there are none.
@@ -80,20 +83,12 @@ impl Cover {
             (Some(one), Some(two)) if path_contains(two, one) => Some(one.clone()),
             _ => return None,
         };
-        let mut headers = self.headers.clone();
-        for (name, value) in &other.headers {
-            match headers.iter_mut().find(|(own, _)| own == name) {
-                Some((_, own)) if own == "*" => own.clone_from(value),
-                Some((_, own)) if own == value || value == "*" => {}
-                Some(_) => return None,
-                None => headers.push((name.clone(), value.clone())),
-            }
-        }
         Some(Self {
             hosts: both(&self.hosts, &other.hosts, host_contains)?,
             methods: both(&self.methods, &other.methods, |one, two| one == two)?,
             path,
-            headers,
+            headers: both_values(&self.headers, &other.headers)?,
+            query: both_values(&self.query, &other.query)?,
             domain: self.domain.clone().or_else(|| other.domain.clone()),
             descriptor: self.descriptor.clone(),
         })
@@ -103,7 +98,8 @@ impl Cover {
     pub(super) fn narrowness(&self) -> usize {
         let conditions = usize::from(!self.hosts.is_empty())
             + usize::from(!self.methods.is_empty())
-            + self.headers.len();
+            + self.headers.len()
+            + self.query.len();
         self.path.as_ref().map_or(0, String::len) * 8 + conditions
     }
 
@@ -113,7 +109,8 @@ impl Cover {
         let path = self.path.as_deref().map(|path| path.trim_matches('/'));
         let method = self.methods.first().map(String::as_str);
         let header = self.headers.first().map(|(name, _)| name.as_str());
-        [host, path, method, header]
+        let parameter = self.query.first().map(|(name, _)| name.as_str());
+        [host, path, method, header, parameter]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
@@ -152,6 +149,9 @@ impl Cover {
         if !self.headers.is_empty() {
             parts.push(format!("headers: {}", map(&self.headers)));
         }
+        if !self.query.is_empty() {
+            parts.push(format!("query: {}", map(&self.query)));
+        }
         (!parts.is_empty()).then(|| format!("{{ {} }}", parts.join(", ")))
     }
 }
@@ -176,6 +176,24 @@ fn both(
         }
     }
     (!shared.is_empty()).then_some(shared)
+}
+
+/// The names and values that both lists ask for, where `*` is any value; `None` when one name would
+/// need two values.
+fn both_values(
+    one: &[(String, String)],
+    two: &[(String, String)],
+) -> Option<Vec<(String, String)>> {
+    let mut wanted = one.to_vec();
+    for (name, value) in two {
+        match wanted.iter_mut().find(|(own, _)| own == name) {
+            Some((_, own)) if own == "*" => own.clone_from(value),
+            Some((_, own)) if own == value || value == "*" => {}
+            Some(_) => return None,
+            None => wanted.push((name.clone(), value.clone())),
+        }
+    }
+    Some(wanted)
 }
 
 /// Returns true when a pattern of hosts covers all that another one covers.

@@ -264,8 +264,8 @@ impl Importer {
     /// Sets the key of a limit, and the prefixes that addresses are counted by.
     fn set_key(&mut self, limit: &mut DraftLimit, key: &HaproxyKey, table: &StickTable) {
         limit.key = key.parts.iter().map(ToString::to_string).collect();
-        if let Some(header) = &key.header {
-            limit.key = vec![format!("header:{header}")];
+        if let Some(part) = &key.named {
+            limit.key = vec![part.clone()];
             // A sample that is not there is not tracked.
             limit.on_missing_key = Some("skip");
         }

@@ -172,8 +172,10 @@ impl Placement<'_> {
             true => format!("{}-{}", limit.name, cover.words()),
             false => limit.name.clone(),
         };
-        // A limit that covers less than its scope leaves the rest to an exception.
-        let narrower = cover != self.scope.cover && replaced.is_some();
+        // A limit that covers less than its scope leaves the rest to an exception, and so does one
+        // that is skipped for some requests.
+        let is_skipped = limit.on_missing_key == Some("skip");
+        let narrower = (cover != self.scope.cover || is_skipped) && replaced.is_some();
         let mut replaces = replaced.as_ref().map(BaseGroup::top_name);
         if let (true, Some(group)) = (narrower, &replaced) {
             replaces = self.write_exception(group).map(|active| active.name);

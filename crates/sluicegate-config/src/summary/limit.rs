@@ -4,7 +4,7 @@ use sluicegate_core::{
     FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart, TokenBucket,
 };
 
-use super::{joined, store};
+use super::{conditions, joined, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -184,6 +184,9 @@ fn part(part: &KeyPart) -> String {
         KeyPart::ClientIp => "client address".to_owned(),
         KeyPart::PathSegment(number) => format!("segment {number} of the path"),
         KeyPart::Header(name) => format!("header {name}"),
+        KeyPart::Query(name) => format!("{name} in the query"),
+        KeyPart::Cookie(name) => format!("cookie {name}"),
+        KeyPart::Sni => "TLS server name".to_owned(),
         KeyPart::Claim(name) => format!("claim {name}"),
         KeyPart::Descriptor(name) => format!("descriptor {name}"),
         KeyPart::Method | KeyPart::Host | KeyPart::Path | KeyPart::Principal | KeyPart::Global => {
@@ -217,6 +220,7 @@ pub(crate) fn place(matching: &Match) -> String {
             )
         ));
     }
+    words.extend(conditions::in_words(matching));
     if !matching.descriptors.is_empty() {
         let entry = |entry: &sluicegate_core::DescriptorMatch| match &entry.value {
             Some(value) => format!("{}={value}", entry.name),

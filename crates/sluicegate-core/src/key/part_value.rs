@@ -1,16 +1,21 @@
 //! The value of one key part: hashed for tables in this process, written for stores elsewhere.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use crate::path;
+use crate::query::QueryText;
 
 /// The value of one key part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub enum PartValue<'a> {
     /// Bytes of the request; escaped when written.
     Text(&'a [u8]),
+    /// A text of the query string that has to be decoded; hashed and written like the text it stands
+    /// for.
+    Query(QueryText<'a>),
     /// An address, cut to its prefix.
     Address(IpAddr),
     /// One counter for all requests.
@@ -23,15 +28,44 @@ pub enum PartValue<'a> {
     Tenant(&'a str),
 }
 
+impl<'a> PartValue<'a> {
+    /// The bytes of a value that is text; `None` for addresses, tenants and stand-ins.
+    pub fn text(&self) -> Option<Cow<'a, [u8]>> {
+        match *self {
+            Self::Text(bytes) => Some(Cow::Borrowed(bytes)),
+            Self::Query(text) => Some(text.decoded()),
+            Self::Address(_)
+            | Self::Global
+            | Self::AddressInstead(_)
+            | Self::Shared
+            | Self::Tenant(_) => None,
+        }
+    }
+}
+
+/// Two values are equal when they are the same part of a key: a text of the query is equal to the
+/// text that it stands for.
+impl PartialEq for PartValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Address(one), Self::Address(two))
+            | (Self::AddressInstead(one), Self::AddressInstead(two)) => one == two,
+            (Self::Global, Self::Global) | (Self::Shared, Self::Shared) => true,
+            (Self::Tenant(one), Self::Tenant(two)) => one == two,
+            (one, two) => match (one.text(), two.text()) {
+                (Some(one), Some(two)) => one == two,
+                _ => false,
+            },
+        }
+    }
+}
+
 impl Hash for PartValue<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
-            Self::Text(bytes) => {
-                state.write_u8(0);
-                state.write_usize(bytes.len());
-                state.write(bytes);
-            }
+            Self::Text(bytes) => hash_text(state, bytes),
+            Self::Query(text) => hash_text(state, &text.decoded()),
             Self::Address(ip) => hash_address(state, 1, ip),
             Self::AddressInstead(ip) => hash_address(state, 3, ip),
             Self::Global => state.write_u8(5),
@@ -43,6 +77,13 @@ impl Hash for PartValue<'_> {
             }
         }
     }
+}
+
+#[inline]
+fn hash_text<H: Hasher>(state: &mut H, bytes: &[u8]) {
+    state.write_u8(0);
+    state.write_usize(bytes.len());
+    state.write(bytes);
 }
 
 /// Hashes an address under `tag` for IPv4 and `tag + 1` for IPv6, so that no tag may follow another
@@ -70,6 +111,7 @@ impl fmt::Display for PartValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(bytes) => write_escaped(f, bytes),
+            Self::Query(text) => write_escaped(f, &text.decoded()),
             Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
             Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
             Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),

@@ -12,7 +12,7 @@ use crate::rule_error::ParseRuleError;
 ///
 /// assert_eq!("header:X-Tenant-Id".parse(), Ok(KeyPart::header("x-tenant-id")));
 /// assert_eq!(KeyPart::PathSegment(1).to_string(), "path_segment:1");
-/// assert!("cookie:session".parse::<KeyPart>().is_err());
+/// assert!("body:name".parse::<KeyPart>().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyPart {
@@ -30,6 +30,16 @@ pub enum KeyPart {
     /// The value of the header with this lower-case name. A header that is empty, occurs twice or
     /// is not plain text counts as missing.
     Header(String),
+    /// The value of the query parameter of this name; see
+    /// [`query_parameter`](crate::query_parameter). One that is empty, occurs twice, or has a
+    /// control character or a bare `;` in it counts as missing.
+    Query(String),
+    /// The value of the cookie of this name, from all `Cookie` lines and without quotes. One that
+    /// is empty or occurs twice counts as missing, and so does one that servers may read
+    /// differently: with a comma, a quote or a backslash in it.
+    Cookie(String),
+    /// The server's name in the TLS handshake of the client, lower case.
+    Sni,
     /// The id of the verified caller.
     Principal,
     /// The claim of this name of the verified caller.
@@ -57,6 +67,9 @@ impl fmt::Display for KeyPart {
             Self::Path => f.write_str("path"),
             Self::PathSegment(number) => write!(f, "path_segment:{number}"),
             Self::Header(name) => write!(f, "header:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Sni => f.write_str("sni"),
             Self::Principal => f.write_str("principal"),
             Self::Claim(name) => write!(f, "claim:{name}"),
             Self::Descriptor(name) => write!(f, "descriptor:{name}"),
@@ -69,8 +82,8 @@ impl FromStr for KeyPart {
     type Err = ParseRuleError;
 
     fn from_str(text: &str) -> Result<Self, ParseRuleError> {
-        const EXPECTED: &str = "client_ip, method, host, path, path_segment:N, header:NAME, principal, claim:NAME, \
-                                descriptor:NAME or global";
+        const EXPECTED: &str = "client_ip, method, host, path, path_segment:N, header:NAME, query:NAME, \
+                                cookie:NAME, sni, principal, claim:NAME, descriptor:NAME or global";
         let refused = || ParseRuleError::new(text, EXPECTED);
         match text.split_once(':') {
             None => match text {
@@ -78,6 +91,7 @@ impl FromStr for KeyPart {
                 "method" => Ok(Self::Method),
                 "host" => Ok(Self::Host),
                 "path" => Ok(Self::Path),
+                "sni" => Ok(Self::Sni),
                 "principal" => Ok(Self::Principal),
                 "global" => Ok(Self::Global),
                 _ => Err(refused()),
@@ -92,6 +106,9 @@ impl FromStr for KeyPart {
             },
             Some(("header", name)) if is_token(name) => Ok(Self::header(name)),
             Some(("header", _)) => Err(ParseRuleError::new(text, "a header name after the colon")),
+            Some(("cookie", name)) if is_token(name) => Ok(Self::Cookie(name.to_owned())),
+            Some(("cookie", _)) => Err(ParseRuleError::new(text, "a cookie name after the colon")),
+            Some(("query", name)) => Ok(Self::Query(name.to_owned())),
             Some(("claim", name)) => Ok(Self::Claim(name.to_owned())),
             Some(("descriptor", name)) => Ok(Self::Descriptor(name.to_owned())),
             Some(_) => Err(refused()),

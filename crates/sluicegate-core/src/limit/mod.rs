@@ -9,7 +9,8 @@ mod matching;
 
 pub use host::HostPattern;
 pub use key_part::KeyPart;
-pub use matching::{DescriptorMatch, HeaderMatch, Match};
+pub(crate) use matching::claim_values;
+pub use matching::{ClaimMatch, DescriptorMatch, HeaderMatch, Match, QueryMatch, ValueMatch};
 
 use crate::address::Prefixes;
 use crate::factor::FactorRule;
@@ -167,9 +168,10 @@ impl Limit {
         self
     }
 
-    /// Returns true when key or quota are known only once the caller is authenticated.
+    /// Returns true when conditions, key or quota are known only once the caller is authenticated.
     pub fn needs_principal(&self) -> bool {
         self.factor.is_some()
+            || self.matching.needs_principal()
             || self
                 .key
                 .iter()

@@ -3,12 +3,12 @@
 //! For people who ask why a request was denied. It looks at every limit instead of the index, and
 //! writes sentences, so it is no part of a decision; a test holds both to the same charges.
 
-use crate::charge::Charge;
-use crate::limit::{DescriptorMatch, HeaderMatch, HostPattern, Limit, Match, OnMissingKey};
-use crate::missing_key::MissingKey;
-use crate::subject::{HeaderValue, Subject};
-
 use super::Policy;
+use super::condition::{Condition, conditions};
+use crate::charge::Charge;
+use crate::limit::{Limit, OnMissingKey};
+use crate::missing_key::MissingKey;
+use crate::subject::Subject;
 
 /// A limit, and its effect on one request.
 #[derive(Clone, Debug)]
@@ -19,15 +19,6 @@ pub struct ConsideredLimit<'a> {
     pub conditions: Vec<Condition>,
     /// The consequence of the conditions, the replacements and the key.
     pub effect: LimitEffect<'a>,
-}
-
-/// One condition of a limit, in words about the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// A sentence such as `the method is POST` or `the path /x does not lie below /api`.
-    pub words: String,
-    /// True when the request meets it.
-    pub holds: bool,
 }
 
 /// The effect of a limit on one request.
@@ -104,107 +95,6 @@ impl Policy {
             _ => LimitEffect::Unlimited,
         }
     }
-}
-
-/// Every condition of a limit, in the order in which the configuration lists them.
-fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
-    let path = matching.path.iter().map(|pattern| {
-        let holds = pattern.covers(subject.path);
-        let words = match (holds, subject.path) {
-            (true, path)
-                if path.trim_end_matches('/') == pattern.to_string().trim_end_matches('/') =>
-            {
-                format!("the path is {path}")
-            }
-            (true, path) => format!("the path {path} lies below {pattern}"),
-            (false, path) => format!("the path {path} does not lie below {pattern}"),
-        };
-        Condition { words, holds }
-    });
-    let methods = (!matching.methods.is_empty()).then(|| {
-        let holds = matching
-            .methods
-            .iter()
-            .any(|method| method == subject.method);
-        of_list("method", subject.method, &matching.methods, holds)
-    });
-    let hosts = (!matching.hosts.is_empty()).then(|| host_condition(&matching.hosts, subject.host));
-    let headers = matching
-        .headers
-        .iter()
-        .map(|header| header_condition(header, subject));
-    let domain = matching.domain.iter().map(|domain| {
-        let holds = subject.domain == Some(domain);
-        let is = if holds { "is" } else { "is not" };
-        Condition {
-            words: format!("the domain {is} {domain}"),
-            holds,
-        }
-    });
-    let descriptors = matching
-        .descriptors
-        .iter()
-        .map(|entry| entry_condition(entry, subject));
-    path.chain(methods)
-        .chain(hosts)
-        .chain(headers)
-        .chain(domain)
-        .chain(descriptors)
-        .collect()
-}
-
-/// A condition that one of several values meets.
-fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition {
-    let words = match (holds, wanted) {
-        (true, _) => format!("the {what} is {value}"),
-        (false, [only]) => format!("the {what} is {value}, not {only}"),
-        (false, several) => format!("the {what} is {value}, none of {}", several.join(", ")),
-    };
-    Condition { words, holds }
-}
-
-/// The condition on the host.
-fn host_condition(patterns: &[HostPattern], host: Option<&str>) -> Condition {
-    let wanted: Vec<String> = patterns.iter().map(ToString::to_string).collect();
-    match host {
-        Some(host) => of_list(
-            "host",
-            host,
-            &wanted,
-            patterns.iter().any(|pattern| pattern.covers(host)),
-        ),
-        None => Condition {
-            words: format!("there is no host, and it must be {}", wanted.join(" or ")),
-            holds: false,
-        },
-    }
-}
-
-/// The condition on one header. Values of the request are not shown: they may be secrets.
-fn header_condition(header: &HeaderMatch, subject: &Subject<'_>) -> Condition {
-    let name = &header.name;
-    let holds = header.covers(subject);
-    let words = match (subject.headers.get(name), &header.value, holds) {
-        (HeaderValue::Missing, _, _) => format!("the header {name} is missing"),
-        (_, None, _) => format!("the header {name} is there"),
-        (_, Some(value), true) => format!("the header {name} is {value}"),
-        (HeaderValue::Repeated, Some(value), false) => {
-            format!("the header {name} occurs twice, not once as {value}")
-        }
-        (HeaderValue::One(_), Some(value), false) => format!("the header {name} is not {value}"),
-    };
-    Condition { words, holds }
-}
-
-/// The condition on one entry of a descriptor.
-fn entry_condition(entry: &DescriptorMatch, subject: &Subject<'_>) -> Condition {
-    let holds = entry.covers(subject);
-    let has = if holds { "has" } else { "has no" };
-    let words = match &entry.value {
-        Some(value) => format!("the descriptor {has} {}={value}", entry.name),
-        None => format!("the descriptor {has} {}", entry.name),
-    };
-    Condition { words, holds }
 }
 
 #[cfg(test)]

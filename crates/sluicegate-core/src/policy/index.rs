@@ -2,23 +2,24 @@
 //!
 //! The idea: the path patterns form a tree of segments, and each limit belongs to the node at which
 //! its pattern ends. At a node, limits are kept under the one condition that few requests meet: a
-//! host, a domain, a header or an entry of a descriptor with its value; limits with none of these
-//! are in `others`. A request walks down the tree by its own path, and at each node looks up its
-//! own host, headers and entries.
+//! host, a domain, or a header, an entry of a descriptor, a query parameter, a principal or a claim
+//! with its value; limits with none of these are in `others`. A request walks down the tree by its
+//! own path, and at each node looks up its own host, headers, entries and so on.
 //!
 //! The invariant: every limit whose conditions all hold is among the candidates. The reverse is not
 //! promised: a candidate's remaining conditions have still to be checked, and a limit with several
-//! hosts may be found twice.
+//! hosts or values may be found twice.
 //!
 //! It is not simpler because a policy may have ten thousand limits, one per tenant, and a request
 //! must not pay for the others, as it would if it searched a list.
 
 use std::collections::HashMap;
 
-use crate::limit::{HostPattern, Limit};
+use crate::limit::{HostPattern, Limit, Match, ValueMatch, claim_values};
 use crate::list::List;
 use crate::path::{self, Segment};
-use crate::subject::{HeaderValue, Subject};
+use crate::query::{self, QueryValue};
+use crate::subject::{HeaderValue, Principal, Subject};
 
 /// The tree of path segments; node 0 is the root, which covers every path.
 #[derive(Debug, Default)]
@@ -38,8 +39,11 @@ struct Node {
     limits: NodeLimits,
 }
 
-/// The limits of one node, by index in the policy. Each is under all of its hosts, or under one
-/// header or entry, or in `others`.
+/// Limits under the name and value of one condition.
+type ByValue = HashMap<String, HashMap<Vec<u8>, Vec<usize>>>;
+
+/// The limits of one node, by index in the policy. Each is under all of its hosts or principals, or
+/// under one header, entry, parameter or claim, or in `others`.
 #[derive(Debug, Default)]
 struct NodeLimits {
     /// Under an exact host.
@@ -47,9 +51,15 @@ struct NodeLimits {
     /// Under a domain, for every host below it.
     by_domain: HashMap<String, Vec<usize>>,
     /// Under a header's name and value.
-    by_header: HashMap<String, HashMap<Vec<u8>, Vec<usize>>>,
+    by_header: ByValue,
     /// Under the name and value of a descriptor's entry.
-    by_descriptor: HashMap<String, HashMap<String, Vec<usize>>>,
+    by_descriptor: ByValue,
+    /// Under the name and value of a query parameter.
+    by_query: ByValue,
+    /// Under the id of a principal.
+    by_principal: HashMap<String, Vec<usize>>,
+    /// Under the name and value of a claim.
+    by_claim: ByValue,
     /// Limits without such a condition: candidates of every request that reaches the node.
     others: Vec<usize>,
 }
@@ -144,8 +154,8 @@ impl Node {
 }
 
 impl NodeLimits {
-    /// Keeps a limit under its hosts, else under its first header with a value, else under its
-    /// first entry with a value, else in `others`.
+    /// Keeps a limit under its hosts, else under the first header, entry or parameter with a value,
+    /// else under its principals, else under the first claim with values, else in `others`.
     fn insert(&mut self, limit_index: usize, limit: &Limit) {
         let matching = &limit.matching;
         if !matching.hosts.is_empty() {
@@ -156,30 +166,23 @@ impl NodeLimits {
                 };
                 limits.or_default().push(limit_index);
             }
-            return;
-        }
-        let valued = matching
-            .headers
-            .iter()
-            .find_map(|header| header.value.as_ref().map(|value| (&header.name, value)));
-        if let Some((name, value)) = valued {
-            let values = self.by_header.entry(name.clone()).or_default();
-            values
-                .entry(value.clone().into_bytes())
-                .or_default()
-                .push(limit_index);
-            return;
-        }
-        let valued = matching
-            .descriptors
-            .iter()
-            .find_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
-        match valued {
-            Some((name, value)) => {
-                let values = self.by_descriptor.entry(name.clone()).or_default();
-                values.entry(value.clone()).or_default().push(limit_index);
+        } else if let Some((name, value)) = valued_header(matching) {
+            insert_value(&mut self.by_header, name, value, limit_index);
+        } else if let Some((name, value)) = valued_entry(matching) {
+            insert_value(&mut self.by_descriptor, name, value, limit_index);
+        } else if let Some((name, value)) = valued_parameter(matching) {
+            insert_value(&mut self.by_query, name, value, limit_index);
+        } else if let Some(ValueMatch::OneOf(ids)) = &matching.principal {
+            for id in ids {
+                let limits = self.by_principal.entry(id.clone());
+                limits.or_default().push(limit_index);
             }
-            None => self.others.push(limit_index),
+        } else if let Some((name, values)) = valued_claim(matching) {
+            for value in values {
+                insert_value(&mut self.by_claim, name, value, limit_index);
+            }
+        } else {
+            self.others.push(limit_index);
         }
     }
 
@@ -207,13 +210,66 @@ impl NodeLimits {
         }
         if !self.by_descriptor.is_empty() {
             let entries = subject.descriptors.iter();
+            let limits =
+                |name: &str, value: &str| self.by_descriptor.get(name)?.get(value.as_bytes());
             found.extend(
                 entries
-                    .filter_map(|(name, value)| self.by_descriptor.get(*name)?.get(*value))
+                    .filter_map(|(name, value)| limits(name, value))
                     .flatten(),
             );
         }
+        for (name, values) in &self.by_query {
+            if let QueryValue::One(text) = query::parameter(subject.query, name) {
+                found.extend(values.get(&*text.decoded()).into_iter().flatten());
+            }
+        }
+        if let Some(principal) = subject.principal {
+            self.collect_of_caller(principal, found);
+        }
     }
+
+    /// Adds the limits that are kept under a verified caller or its claims.
+    fn collect_of_caller(&self, principal: &Principal, found: &mut List<usize>) {
+        found.extend(self.by_principal.get(&principal.id).into_iter().flatten());
+        for (name, values) in &self.by_claim {
+            let Some(claim) = principal.claims.get(name) else {
+                continue;
+            };
+            let limits = claim_values(claim).filter_map(|value| values.get(value.as_bytes()));
+            found.extend(limits.flatten());
+        }
+    }
+}
+
+fn insert_value(by_value: &mut ByValue, name: &str, value: &str, limit_index: usize) {
+    let values = by_value.entry(name.to_owned()).or_default();
+    let limits = values.entry(value.as_bytes().to_vec());
+    limits.or_default().push(limit_index);
+}
+
+fn valued_header(matching: &Match) -> Option<(&str, &str)> {
+    let mut headers = matching.headers.iter();
+    headers.find_map(|header| Some((header.name.as_str(), header.value.as_deref()?)))
+}
+
+fn valued_entry(matching: &Match) -> Option<(&str, &str)> {
+    let mut entries = matching.descriptors.iter();
+    entries.find_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)))
+}
+
+fn valued_parameter(matching: &Match) -> Option<(&str, &str)> {
+    let mut parameters = matching.query.iter();
+    parameters.find_map(|wanted| Some((wanted.name.as_str(), wanted.value.as_deref()?)))
+}
+
+fn valued_claim(matching: &Match) -> Option<(&str, &[String])> {
+    matching
+        .claims
+        .iter()
+        .find_map(|claim| match &claim.values {
+            ValueMatch::Any => None,
+            ValueMatch::OneOf(values) => Some((claim.name.as_str(), values.as_slice())),
+        })
 }
 
 #[cfg(test)]
@@ -343,5 +399,37 @@ mod tests {
         let tenant =
             |limit_index: usize| Match::default().descriptor("tenant", limit_index.to_string());
         assert_eq!(most_candidates(tenant, candidates_of), 1);
+    }
+
+    #[test]
+    fn among_many_values_of_a_query_one_is_looked_at() {
+        let candidates_of = |index: &Index, limit_index: usize| {
+            let query = format!("a=b&tenant=%74{limit_index}");
+            index.candidates(&Subject {
+                query: Some(&query),
+                ..Subject::ANONYMOUS
+            })
+        };
+        let tenant =
+            |limit_index: usize| Match::default().query("tenant", format!("t{limit_index}"));
+        assert_eq!(most_candidates(tenant, candidates_of), 1);
+    }
+
+    #[test]
+    fn among_many_principals_and_claims_one_is_looked_at() {
+        let candidates_of = |index: &Index, limit_index: usize| {
+            let principal = Principal::new(format!("tenant-{limit_index}"))
+                .claim("plan", format!("any,plan-{limit_index}"));
+            index.candidates(&Subject {
+                principal: Some(&principal),
+                ..Subject::ANONYMOUS
+            })
+        };
+        let by_id =
+            |limit_index: usize| Match::default().principals([format!("tenant-{limit_index}")]);
+        assert_eq!(most_candidates(by_id, candidates_of), 1);
+        let by_claim =
+            |limit_index: usize| Match::default().claim("plan", [format!("plan-{limit_index}")]);
+        assert_eq!(most_candidates(by_claim, candidates_of), 1);
     }
 }

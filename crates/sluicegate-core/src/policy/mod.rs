@@ -5,13 +5,15 @@
 //! at the end of a chain of replacements, and between several ends the one with the longest path.
 
 mod check;
+mod condition;
 mod error;
 mod explain;
 mod index;
 mod replacement;
 
+pub use condition::Condition;
 pub use error::{PolicyError, PolicyErrors};
-pub use explain::{Condition, ConsideredLimit, LimitEffect};
+pub use explain::{ConsideredLimit, LimitEffect};
 
 use std::collections::HashMap;
 

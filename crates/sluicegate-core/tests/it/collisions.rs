@@ -107,23 +107,39 @@ fn a_subject_and_its_parts_as_text_have_one_key() {
         KeyPart::ClientIp,
         KeyPart::header("x-id"),
         KeyPart::Path,
+        KeyPart::Query("user".into()),
+        KeyPart::Cookie("sid".into()),
+        KeyPart::Sni,
         KeyPart::Global,
     ]);
     let subject = Subject {
         client_ip: Some("2001:db8::7".parse().unwrap()),
         path: "/a/b/",
-        headers: &[("x-id", "{7}")],
+        query: Some("a=1&user=a%2Bb+c%C3%A9%3A"),
+        headers: &[("x-id", "{7}"), ("cookie", "a=b; sid=\"x:y\"")],
+        sni: Some("a.example"),
         ..Subject::ANONYMOUS
     };
     let of_subject = Key::of_subject(&limit, &subject).unwrap();
-    let parts = ["[2001:DB8::9]:443", "{7}", "/a/b", ""];
+    let parts = [
+        "[2001:DB8::9]:443",
+        "{7}",
+        "/a/b",
+        "a+b c\u{e9}:",
+        "x:y",
+        "a.example",
+        "",
+    ];
     let of_parts = Key::of_parts(&limit, &parts).unwrap();
     assert_eq!(
         of_subject.to_string(),
-        "limit:[2001:db8::]:%7B7%7D:/a/b:!all"
+        "limit:[2001:db8::]:%7B7%7D:/a/b:a+b%20c%C3%A9%3A:x%3Ay:a.example:!all"
     );
     assert_eq!(of_subject.to_string(), of_parts.to_string());
     assert_eq!(hash_input(&of_subject), hash_input(&of_parts));
+    assert!(of_subject.parts().eq(of_parts.parts()));
+    let text = of_subject.to_string();
+    assert_eq!(Key::parts_in(&limit, &text).unwrap()[3], "a+b c\u{e9}:");
 }
 
 /// A header of these bytes. HTTP libraries refuse most of them, so they come from a type of our
@@ -133,6 +149,10 @@ struct Raw([u8; 1]);
 impl Headers for Raw {
     fn get(&self, _name: &str) -> HeaderValue<'_> {
         HeaderValue::One(&self.0)
+    }
+
+    fn each_line<'a>(&'a self, _name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        see(&self.0);
     }
 }
 

@@ -149,7 +149,9 @@ fn every_part_of_a_request_can_name_a_caller() {
         method: "PUT",
         host: Some("a.example"),
         path: "/x/y/",
-        headers: &[("x-id", " 7 ")],
+        query: Some("user=ann%20b"),
+        headers: &[("x-id", " 7 "), ("cookie", "sid=8")],
+        sni: Some("tls.example"),
         principal: Some(&principal),
         domain: None,
         descriptors: &[("plan", "gold")],
@@ -161,6 +163,9 @@ fn every_part_of_a_request_can_name_a_caller() {
     assert_eq!(of("path"), "limit:/x/y");
     assert_eq!(of("path_segment:2"), "limit:y");
     assert_eq!(of("header:X-Id"), "limit:7");
+    assert_eq!(of("query:user"), "limit:ann%20b");
+    assert_eq!(of("cookie:sid"), "limit:8");
+    assert_eq!(of("sni"), "limit:tls.example");
     assert_eq!(of("principal"), "limit:ann");
     assert_eq!(of("claim:team"), "limit:blue");
     assert_eq!(of("descriptor:plan"), "limit:gold");

@@ -10,6 +10,7 @@ mod bounds;
 mod cases;
 mod changed;
 mod collisions;
+mod conditions;
 mod decision;
 mod descriptors;
 mod disabled;

@@ -1,7 +1,10 @@
 //! The policy's index against a matcher that looks at every limit.
 
 use proptest::prelude::*;
-use sluicegate_core::{HeaderMatch, HeaderValue, Headers, Limit, Match, Policy, Quota, Subject};
+use sluicegate_core::{
+    ClaimMatch, HeaderMatch, HeaderValue, Headers, Limit, Match, Policy, Principal, QueryMatch,
+    Quota, Subject, ValueMatch,
+};
 
 use crate::cases::cases;
 
@@ -44,6 +47,11 @@ struct Rule {
     /// The host; true means all hosts below it.
     hosts: Vec<(&'static str, bool)>,
     headers: Vec<(&'static str, Option<&'static str>)>,
+    query: Vec<(&'static str, Option<&'static str>)>,
+    /// Empty for any id.
+    principal: Option<Vec<&'static str>>,
+    /// Empty for any value.
+    claims: Vec<(&'static str, Vec<&'static str>)>,
     /// The index of an earlier limit, modulo this one's own index.
     replaces: Option<usize>,
 }
@@ -68,6 +76,21 @@ impl Rule {
             value: value.map(str::to_owned),
         };
         matching.headers = self.headers.iter().map(header).collect();
+        let parameter = |(name, value): &(&str, Option<&str>)| QueryMatch {
+            name: (*name).to_owned(),
+            value: value.map(str::to_owned),
+        };
+        matching.query = self.query.iter().map(parameter).collect();
+        let values = |values: &Vec<&str>| match values.is_empty() {
+            true => ValueMatch::Any,
+            false => ValueMatch::one_of(values.clone()),
+        };
+        matching.principal = self.principal.as_ref().map(values);
+        let claim = |(name, wanted): &(&str, Vec<&str>)| ClaimMatch {
+            name: (*name).to_owned(),
+            values: values(wanted),
+        };
+        matching.claims = self.claims.iter().map(claim).collect();
         let limit = Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching);
         match self.replaced(place) {
             Some(replaced) => limit.replaces(format!("limit-{replaced}")),
@@ -109,20 +132,41 @@ impl Rule {
                 None => !lines.is_empty(),
             }
         });
-        path && method && host && headers
+        let query = self.query.iter().all(|(name, value)| {
+            let pairs = request.pairs.iter().filter(|(own, _)| own == name);
+            let values: Vec<&str> = pairs.map(|(_, value)| *value).collect();
+            match value {
+                Some(value) => values == [*value],
+                None => !values.is_empty(),
+            }
+        });
+        path && method && host && headers && query && self.covers_caller(request)
+    }
+
+    fn covers_caller(&self, request: &Request) -> bool {
+        let has = |wanted: &Vec<&str>, value: &str| wanted.is_empty() || wanted.contains(&value);
+        let known = request.principal.as_ref();
+        let principal = self
+            .principal
+            .as_ref()
+            .is_none_or(|wanted| known.is_some_and(|known| has(wanted, &known.id)));
+        let claims = self.claims.iter().all(|(name, wanted)| {
+            let claim = known.and_then(|known| known.claims.get(*name));
+            claim.is_some_and(|claim| claim.split(',').any(|value| has(wanted, value)))
+        });
+        principal && claims
     }
 
     /// The longest path, the most text in it, the most conditions, the first.
     fn rank(&self, place: usize) -> impl Ord + use<> {
         let text = self.path.iter().flatten().count();
-        let conditions =
-            usize::from(!self.methods.is_empty()) + usize::from(!self.hosts.is_empty());
-        (
-            self.path.len(),
-            text,
-            conditions + self.headers.len(),
-            std::cmp::Reverse(place),
-        )
+        let conditions = usize::from(!self.methods.is_empty())
+            + usize::from(!self.hosts.is_empty())
+            + usize::from(self.principal.is_some())
+            + self.headers.len()
+            + self.query.len()
+            + self.claims.len();
+        (self.path.len(), text, conditions, std::cmp::Reverse(place))
     }
 }
 
@@ -164,6 +208,9 @@ struct Request {
     method: &'static str,
     host: Option<&'static str>,
     headers: Lines,
+    pairs: Vec<(&'static str, &'static str)>,
+    query: String,
+    principal: Option<Principal>,
 }
 
 impl Request {
@@ -173,6 +220,8 @@ impl Request {
             method,
             host,
             headers,
+            query,
+            principal,
             ..
         } = self;
         Subject {
@@ -180,6 +229,8 @@ impl Request {
             method,
             host: *host,
             headers,
+            query: Some(query),
+            principal: principal.as_ref(),
             ..Subject::ANONYMOUS
         }
     }
@@ -192,6 +243,10 @@ struct Lines(Vec<(&'static str, &'static str)>);
 impl Headers for Lines {
     fn get(&self, name: &str) -> HeaderValue<'_> {
         Headers::get(self.0.as_slice(), name)
+    }
+
+    fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        Headers::each_line(self.0.as_slice(), name, see);
     }
 }
 
@@ -210,6 +265,48 @@ fn header() -> impl Strategy<Value = (&'static str, &'static str)> {
     )
 }
 
+fn parameter() -> impl Strategy<Value = (&'static str, &'static str)> {
+    (
+        prop::sample::select(&["q", "r"][..]),
+        prop::sample::select(&["1", "a b", "a+b", ""][..]),
+    )
+}
+
+/// A pair of a query, with every letter that is not plain escaped, and perhaps some that are.
+fn pair_text((name, value): (&str, &str), escapes_all: bool) -> String {
+    let escaped = value.bytes().map(|byte| match byte {
+        b' ' if !escapes_all => "+".to_owned(),
+        plain if plain.is_ascii_alphanumeric() && !escapes_all => char::from(plain).into(),
+        other => format!("%{other:02x}"),
+    });
+    format!("{name}={}", escaped.collect::<String>())
+}
+
+fn id() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["ann", "bob"][..])
+}
+
+fn claim() -> impl Strategy<Value = (&'static str, &'static str)> {
+    (
+        prop::sample::select(&["plan", "team"][..]),
+        prop::sample::select(&["gold", "blue"][..]),
+    )
+}
+
+/// A verified caller, whose claims are one value or a list of two.
+fn principal() -> impl Strategy<Value = Principal> {
+    let claims = proptest::collection::vec(claim(), 0..3);
+    (id(), claims).prop_map(|(id, claims)| {
+        let mut principal = Principal::new(id);
+        for (name, value) in claims {
+            let known = principal.claims.entry(name.to_owned()).or_default();
+            let comma = if known.is_empty() { "" } else { "," };
+            *known += &format!("{comma}{value}");
+        }
+        principal
+    })
+}
+
 fn method() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["GET", "POST"][..])
 }
@@ -221,17 +318,31 @@ fn rule() -> impl Strategy<Value = Rule> {
         proptest::collection::vec((host(), any::<bool>()), 0..3),
         proptest::collection::vec((header(), any::<bool>()), 0..3),
         proptest::option::weighted(0.6, 0_usize..12),
+        proptest::collection::vec((parameter(), any::<bool>()), 0..2),
+        proptest::option::weighted(0.3, proptest::collection::vec(id(), 0..3)),
+        proptest::collection::vec((claim(), any::<bool>()), 0..2),
     )
-        .prop_map(|(path, methods, hosts, headers, replaces)| Rule {
-            path,
-            methods,
-            hosts: if hosts.len() == 2 { Vec::new() } else { hosts },
-            headers: headers
-                .into_iter()
-                .map(|((name, value), any)| (name, (!any).then_some(value)))
-                .collect(),
-            replaces,
-        })
+        .prop_map(
+            |(path, methods, hosts, headers, replaces, query, principal, claims)| Rule {
+                query: query
+                    .into_iter()
+                    .map(|((name, value), any)| (name, (!any).then_some(value)))
+                    .collect(),
+                principal,
+                claims: claims
+                    .into_iter()
+                    .map(|((name, value), any)| (name, if any { Vec::new() } else { vec![value] }))
+                    .collect(),
+                path,
+                methods,
+                hosts: if hosts.len() == 2 { Vec::new() } else { hosts },
+                headers: headers
+                    .into_iter()
+                    .map(|((name, value), any)| (name, (!any).then_some(value)))
+                    .collect(),
+                replaces,
+            },
+        )
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -240,8 +351,17 @@ fn request() -> impl Strategy<Value = Request> {
         method(),
         proptest::option::weighted(0.8, host()),
         proptest::collection::vec(header(), 0..3),
+        proptest::collection::vec((parameter(), any::<bool>()), 0..3),
+        proptest::option::of(principal()),
     )
-        .prop_map(|(path, method, host, headers)| Request {
+        .prop_map(|(path, method, host, headers, query, principal)| Request {
+            pairs: query.iter().map(|(pair, _)| *pair).collect(),
+            query: query
+                .iter()
+                .map(|(pair, escapes_all)| pair_text(*pair, *escapes_all))
+                .collect::<Vec<_>>()
+                .join("&"),
+            principal,
             text: format!("/{}", path.join("/")),
             path,
             method,

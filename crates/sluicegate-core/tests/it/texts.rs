@@ -69,7 +69,7 @@ proptest! {
 
     #[test]
     fn every_key_part_is_refused_or_written_as_it_is_read(
-        text in anything("(client_ip|host|path_segment|header|claim|descriptor|principal)?:?[ -~]{0,8}"),
+        text in anything("(client_ip|host|path_segment|header|query|cookie|sni|claim|descriptor|principal)?:?[ -~]{0,8}"),
     ) {
         match text.parse::<KeyPart>() {
             Ok(part) => prop_assert_eq!(part.to_string().parse::<KeyPart>(), Ok(part)),

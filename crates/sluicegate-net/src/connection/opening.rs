@@ -24,6 +24,8 @@ pub(super) struct OpenedConnection {
     /// The client; not the balancer in front of us if that names the client.
     pub(super) peer: SocketAddr,
     pub(super) is_tls: bool,
+    /// The server's name in the TLS handshake.
+    pub(super) server_name: Option<Box<str>>,
     pub(super) is_http2: bool,
 }
 
@@ -68,6 +70,7 @@ pub(super) async fn open(
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let transport = Transport::Tls(Box::new(stream.into()));
         return Ok(OpenedConnection {
+            server_name: transport.client_server_name(),
             io: Box::new(ClientIo::new(Bytes::new(), transport, activity, is_http2)),
             peer,
             is_tls: true,
@@ -80,6 +83,7 @@ pub(super) async fn open(
         io: Box::new(ClientIo::new(first.freeze(), transport, activity, is_http2)),
         peer,
         is_tls: false,
+        server_name: None,
         is_http2,
     })
 }

@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode, Uri};
 use http_body_util::Full;
-use sluicegate::http::{RequestHead, host_of};
+use sluicegate::http::{RequestHead, host_of, split_target};
 use sluicegate_gate::admission::{Purpose, SentRequest};
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
@@ -81,11 +81,14 @@ pub(super) async fn answer(
     let head = RequestHead {
         method: origin.method,
         path: origin.path,
+        query: origin.query,
         // Nothing is forwarded from here.
         target: None,
         host: origin.host,
         client_ip: snapshot.client_ip.resolve(Some(peer.ip()), &parts.headers),
         headers: &parts.headers,
+        // The gateway ended the client's TLS and does not say.
+        sni: None,
         principal: None,
     };
     let admission = call
@@ -118,6 +121,7 @@ pub(super) async fn answer(
 struct OriginalRequest<'a> {
     method: &'a str,
     path: &'a str,
+    query: Option<&'a str>,
     host: Option<Cow<'a, str>>,
 }
 
@@ -136,6 +140,7 @@ impl<'a> OriginalRequest<'a> {
             return Ok(Self {
                 method: parts.method.as_str(),
                 path,
+                query: parts.uri.query(),
                 host: host_of(&parts.uri, &parts.headers),
             });
         };
@@ -144,12 +149,13 @@ impl<'a> OriginalRequest<'a> {
                 .to_str()
                 .map_err(|_| OriginError::NotText)
         };
-        let path = text(&target)?.split(['?', '#']).next().unwrap_or_default();
+        let (path, query) = split_target(text(&target)?);
         let host = HeaderMap::from_iter([(HOST, only(&parts.headers, &host)?.clone())]);
         let host = host_of(&Uri::default(), &host).map(|host| Cow::Owned(host.into_owned()));
         Ok(Self {
             method: text(&method)?,
             path,
+            query,
             host,
         })
     }

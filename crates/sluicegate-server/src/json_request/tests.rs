@@ -27,7 +27,7 @@ fn field(body: &str) -> String {
 #[test]
 fn a_subject_arrives_whole_and_in_one_spelling() {
     let body = r#"{"subject": {"client_ip": "[::ffff:203.0.113.7]:80", "method": "PATCH", "host": "A.Example.:81",
-        "path": "/a//b/../%63?q=1", "headers": {"X-Tenant": "t"}, "principal": {"id": "ann", "claims": {"plan": "gold"}},
+        "path": "/a//b/../%63?q=1", "headers": {"X-Tenant": "t"}, "sni": "B.Example", "principal": {"id": "ann", "claims": {"plan": "gold"}},
         "descriptors": {"k": "v"}}, "cost": 3}"#;
     let CheckRequest {
         about: CheckTarget::Request(described),
@@ -50,12 +50,35 @@ fn a_subject_arrives_whole_and_in_one_spelling() {
         Some(Principal::new("ann").claim("plan", "gold"))
     );
     assert_eq!(described.descriptors, [("k".to_owned(), "v".to_owned())]);
+    assert_eq!(
+        (described.query.as_deref(), described.sni.as_deref()),
+        (Some("q=1"), Some("b.example"))
+    );
+}
+
+#[test]
+fn a_query_stands_in_the_path_or_beside_it() {
+    let query = |subject: &str| {
+        let read = check(format!(r#"{{"subject": {subject}}}"#).as_bytes()).ok();
+        match read.unwrap().about {
+            CheckTarget::Request(described) => (described.path, described.query),
+            CheckTarget::Counter(_) => panic!(),
+        }
+    };
+    let some = |path: &str, query: &str| (path.to_owned(), Some(query.to_owned()));
+    assert_eq!(query(r#"{"path": "/a?b=c?d#e"}"#), some("/a", "b=c?d"));
+    assert_eq!(
+        query(r#"{"path": "/a", "query": "b=c"}"#),
+        some("/a", "b=c")
+    );
+    assert_eq!(query(r#"{"query": ""}"#), some("/", ""));
+    assert_eq!(query(r#"{"path": "/a#b?c"}"#), ("/a".to_owned(), None));
 }
 
 #[test]
 fn what_is_left_out_or_null_has_its_default() {
-    let all_null = r#"{"subject": {"client_ip": null, "method": null, "host": null, "path": null, "headers": null,
-        "principal": null, "descriptors": null}, "limit": null, "key": null, "cost": null}"#;
+    let all_null = r#"{"subject": {"client_ip": null, "method": null, "host": null, "path": null, "query": null, "sni": null,
+        "headers": null, "principal": null, "descriptors": null}, "limit": null, "key": null, "cost": null}"#;
     for body in [r#"{"subject": {}}"#, all_null] {
         let CheckRequest {
             about: CheckTarget::Request(described),
@@ -108,6 +131,13 @@ fn every_mistake_is_told_with_its_field() {
         (r#"{"subject": {"client_ip": 1}}"#, "subject.client_ip"),
         (r#"{"subject": {"client_ip": "ann"}}"#, "subject.client_ip"),
         (r#"{"subject": {"method": "A B"}}"#, "subject.method"),
+        (r#"{"subject": {"sni": "a b"}}"#, "subject.sni"),
+        (r#"{"subject": {"query": 1}}"#, "subject.query"),
+        (r#"{"subject": {"query": "?a=b"}}"#, "subject.query"),
+        (
+            r#"{"subject": {"path": "/?a", "query": "b"}}"#,
+            "subject.query",
+        ),
         (r#"{"subject": {"method": ""}}"#, "subject.method"),
         (r#"{"subject": {"host": "a b"}}"#, "subject.host"),
         (r#"{"subject": {"path": "x"}}"#, "subject.path"),

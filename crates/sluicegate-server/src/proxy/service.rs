@@ -101,10 +101,12 @@ async fn admit_request(
     let head = RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path(),
+        query: parts.uri.query(),
         target: Some(&parts.uri),
         host: host_of(&parts.uri, &parts.headers),
         client_ip: client_ip.resolve(Some(caller.peer.ip()), &parts.headers),
         headers: &parts.headers,
+        sni: caller.server_name.as_deref(),
         principal: None,
     };
     let question = AdmissionRequest {

@@ -1,20 +1,22 @@
 //! The key of a stick table's entry in our words.
 
+use sluicegate_core::KeyPart;
+
 use super::facts::call;
 
 /// A key in our words.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct HaproxyKey {
     pub(super) parts: Vec<&'static str>,
-    /// The header that makes the key, in lower case.
-    pub(super) header: Option<String>,
+    /// The header, cookie or parameter that makes the key, as the configuration writes it.
+    pub(super) named: Option<String>,
     /// The leading bits of IPv4 and IPv6 addresses that are counted, if fewer than all.
     pub(super) prefixes: Option<(u8, Option<u8>)>,
     pub(super) difference: Option<&'static str>,
 }
 
 impl HaproxyKey {
-    /// Reads a sample such as `src` or `req.hdr(X-Api-Key)`; `None` when it has no counterpart.
+    /// Reads a sample such as `src`, `req.hdr(X-Api-Key)` or `url_param(id)`; `None` when it has no counterpart.
     pub(super) fn read(sample: &str) -> Option<Self> {
         let (fetch, converters) = match sample.find("),").map(|end| end + 1) {
             Some(end) => (&sample[..end], &sample[end + 1..]),
@@ -24,6 +26,7 @@ impl HaproxyKey {
         let mut key = Self::of_fetch(fetch)?;
         match call(converters) {
             ("", _) | ("lower", _) => {}
+            ("url_dec", _) if key.is_parameter() => {}
             ("ipmask", Some(masks)) if key.parts == ["client_ip"] => {
                 let (v4, v6) = masks
                     .split_once(',')
@@ -39,10 +42,24 @@ impl HaproxyKey {
         Some(key)
     }
 
+    fn is_parameter(&self) -> bool {
+        let part = self.named.as_deref();
+        part.is_some_and(|part| part.starts_with("query:"))
+    }
+
     fn of_fetch(fetch: &str) -> Option<Self> {
         let parts = |parts: &[&'static str]| {
             Some(Self {
                 parts: parts.to_vec(),
+                ..Self::default()
+            })
+        };
+        let named = |kind: &str, name: &str, difference: &'static str| {
+            let name = name.split(',').next().unwrap_or_default().trim();
+            let part = format!("{kind}:{name}");
+            part.parse::<KeyPart>().is_ok().then(|| Self {
+                named: Some(part),
+                difference: Some(difference),
                 ..Self::default()
             })
         };
@@ -54,6 +71,20 @@ impl HaproxyKey {
             ("base32+src", None) => parts(&["host", "path", "client_ip"]),
             ("url32+src", None) => parts(&["host", "path", "client_ip"]),
             ("url" | "url32", None) => parts(&["host", "path"]),
+            ("url_param" | "urlp", Some(name)) => named(
+                "query",
+                name,
+                "HAProxy takes the first of several parameters as it was sent; here it is decoded, and one that occurs twice is missing",
+            ),
+            ("req.cook" | "cook", Some(name)) => named(
+                "cookie",
+                name,
+                "HAProxy takes the last of several cookies; here one that occurs twice is missing",
+            ),
+            ("ssl_fc_sni", None) => Some(Self {
+                named: Some("sni".to_owned()),
+                ..Self::default()
+            }),
             (name, Some(header)) => {
                 let is_header =
                     matches!(name.trim_start_matches("req."), "hdr" | "fhdr" | "hdr_ip");
@@ -70,7 +101,7 @@ impl HaproxyKey {
                         ..Self::default()
                     }),
                     _ => Some(Self {
-                        header: Some(header),
+                        named: Some(format!("header:{header}")),
                         ..Self::default()
                     }),
                 }
@@ -93,11 +124,22 @@ mod tests {
         assert_eq!(parts("base32+src"), Some(vec!["host", "path", "client_ip"]));
         let masked = HaproxyKey::read("src,ipmask(24,64)").unwrap();
         assert_eq!(masked.prefixes, Some((24, Some(64))));
-        let header = HaproxyKey::read("req.hdr(X-Api-Key)").unwrap();
-        assert_eq!(header.header.as_deref(), Some("x-api-key"));
+        for (sample, part) in [
+            ("req.hdr(X-Api-Key)", "header:x-api-key"),
+            ("url_param(id)", "query:id"),
+            ("urlp(id,;)", "query:id"),
+            ("url_param(id),url_dec", "query:id"),
+            ("req.cook(session)", "cookie:session"),
+            ("req.cook(session),lower", "cookie:session"),
+            ("ssl_fc_sni", "sni"),
+        ] {
+            let key = HaproxyKey::read(sample).unwrap();
+            assert_eq!(key.named.as_deref(), Some(part), "{sample}");
+        }
         for sample in [
-            "url_param(id)",
-            "req.cook(session)",
+            "url_param()",
+            "req.cook(a b)",
+            "url_param(id),hex",
             "src,concat(x)",
             "var(txn.key)",
         ] {

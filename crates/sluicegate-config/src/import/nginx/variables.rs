@@ -125,13 +125,12 @@ impl Variables {
                 key.parts.push(part);
             }
         }
-        let headers = key
-            .parts
-            .iter()
-            .filter(|part| part.starts_with("header:"))
-            .count();
+        let may_be_empty = |part: &&String| {
+            let kinds = ["header:", "query:", "cookie:", "sni"];
+            kinds.iter().any(|kind| part.starts_with(kind))
+        };
         // An empty key is not counted; a key with another part is never empty.
-        key.on_missing_key = match headers {
+        key.on_missing_key = match key.parts.iter().filter(may_be_empty).count() {
             0 => None,
             all if all == key.parts.len() => Some("skip"),
             _ if key.parts.iter().any(|part| part == "client_ip") => Some("client_ip"),
@@ -275,9 +274,16 @@ fn key_part(variable: &str) -> Option<String> {
         "host" | "http_host" | "server_name" => "host",
         "uri" | "document_uri" | "request_uri" => "path",
         "request_method" => "method",
+        "ssl_server_name" => "sni",
         _ => {
-            let header = variable.strip_prefix("http_")?;
-            return Some(format!("header:{}", header.replace('_', "-")));
+            let (kind, name) = variable.split_once('_')?;
+            return match (kind, name) {
+                (_, "") => None,
+                ("http", header) => Some(format!("header:{}", header.replace('_', "-"))),
+                ("arg", name) => Some(format!("query:{name}")),
+                ("cookie", name) => Some(format!("cookie:{name}")),
+                _ => None,
+            };
         }
     };
     Some(part.to_owned())
@@ -293,6 +299,12 @@ fn part_difference(variable: &str) -> Option<String> {
         "request_uri" => {
             Some("$request_uri has the query in it; here the path is counted without it".to_owned())
         }
+        name if name.starts_with("arg_") => Some(format!(
+            "nginx takes the first of several ${name} as it was sent, with a name in either case; here it is decoded, the name is compared by case, and one that occurs twice is missing"
+        )),
+        name if name.starts_with("cookie_") => Some(format!(
+            "nginx takes the first of several ${name}, with a name in either case; here the name is compared by case, and one that occurs twice is missing"
+        )),
         _ => None,
     }
 }
@@ -322,17 +334,21 @@ fn condition(variable: &str, pattern: &str) -> Option<Vec<Cover>> {
             paths.iter().map(|path| Cover::of_path(path)).collect()
         }
         _ => {
-            let header = variable.strip_prefix("http_")?.replace('_', "-");
+            let (kind, name) = variable.split_once('_')?;
             let value = match pattern {
                 "~." | "~.+" | "~*.+" | "~^.+$" => "*",
                 "" => return None,
                 value if is_regex || value.contains('*') => return None,
                 value => value,
             };
-            Some(vec![Cover {
-                headers: vec![(header, value.to_owned())],
-                ..Cover::default()
-            }])
+            let mut cover = Cover::default();
+            let value = value.to_owned();
+            match kind {
+                "http" => cover.headers.push((name.replace('_', "-"), value)),
+                "arg" => cover.query.push((name.to_owned(), value)),
+                _ => return None,
+            }
+            Some(vec![cover])
         }
     }
 }

@@ -11,6 +11,7 @@ pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> 
     for limit in policy.limits() {
         names.extend(limit.key.iter().filter_map(|part| match part {
             KeyPart::Header(name) => Some(name.as_str()),
+            KeyPart::Cookie(_) => Some("cookie"),
             _ => None,
         }));
         names.extend(

@@ -14,7 +14,7 @@ mod reading;
 pub use client_ip::{ClientIp, ProxyHeaderFault};
 pub use host::host_of;
 pub use key_headers::{AmbiguousHeader, KeyHeaders};
-pub use reading::{Misread, ReadRequest, RequestHead, one_spelling};
+pub use reading::{Misread, ReadRequest, RequestHead, one_spelling, split_target};
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -48,21 +48,28 @@ pub fn extract<'a>(parts: &'a Parts, client_ip: &ClientIp) -> Result<Extracted<'
         method: head.method,
         host: head.host,
         path: one_spelling(head.path)?,
+        query: head.query,
         headers: HeaderLines(&parts.headers),
+        sni: head.sni,
         principal: head.principal,
     })
 }
 
 impl<'a> RequestHead<'a> {
-    /// A request of the `http` crate: peer and principal come from its extensions.
+    /// A request of the `http` crate: peer, TLS name and principal come from its extensions.
     pub fn of(parts: &'a Parts, client_ip: &ClientIp) -> Self {
         Self {
             method: parts.method.as_str(),
             path: parts.uri.path(),
+            query: parts.uri.query(),
             target: Some(&parts.uri),
             host: host_of(&parts.uri, &parts.headers),
             client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
             headers: &parts.headers,
+            sni: parts
+                .extensions
+                .get()
+                .map(|TlsServerName(name)| name.as_str()),
             principal: parts.extensions.get(),
         }
     }
@@ -84,13 +91,14 @@ impl<'a> RequestHead<'a> {
 ///     method: "GET",
 ///     host: Some("a.example".into()),
 ///     path: one_spelling("/x/../api")?,
+///     query: None,
 ///     headers: HeaderLines(&headers),
+///     sni: None,
 ///     principal: None,
 /// };
 /// assert_eq!(extracted.subject().path, "/api");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Extracted<'a> {
     /// The caller's address, after trusted proxies were walked.
     pub client_ip: Option<IpAddr>,
@@ -102,8 +110,12 @@ pub struct Extracted<'a> {
     pub host: Option<Cow<'a, str>>,
     /// The path in its normal spelling; borrowed when it was sent like that.
     pub path: Cow<'a, str>,
+    /// The query string as sent, without the `?`.
+    pub query: Option<&'a str>,
     /// The headers.
     pub headers: HeaderLines<'a>,
+    /// The server's name in the TLS handshake of the client, lower case.
+    pub sni: Option<&'a str>,
     /// The caller's verified identity.
     pub principal: Option<&'a Principal>,
 }
@@ -116,11 +128,28 @@ impl Extracted<'_> {
             method: self.method,
             host: self.host.as_deref(),
             path: &self.path,
+            query: self.query,
             headers: &self.headers,
+            sni: self.sni,
             principal: self.principal,
             domain: None,
             descriptors: &[],
         }
+    }
+}
+
+impl std::fmt::Debug for Extracted<'_> {
+    /// Leaves query and values of headers out: they may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extracted")
+            .field("client_ip", &self.client_ip)
+            .field("method", &self.method)
+            .field("host", &self.host)
+            .field("path", &self.path)
+            .field("headers", &self.headers)
+            .field("sni", &self.sni)
+            .field("principal", &self.principal.map(|principal| &principal.id))
+            .finish_non_exhaustive()
     }
 }
 
@@ -138,6 +167,30 @@ impl Extracted<'_> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
+
+/// The name that the client asked for in its TLS handshake (SNI): an extension that a server which
+/// speaks TLS puts into each request, for limits with the key part `sni`.
+///
+/// ```
+/// use sluicegate::http::TlsServerName;
+///
+/// let name = TlsServerName::new("A.example");
+/// assert_eq!(name, TlsServerName::new("a.example"));
+/// let request = http::Request::get("/").extension(name).body(())?;
+/// # let _ = request;
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsServerName(String);
+
+impl TlsServerName {
+    /// The name in lower case.
+    pub fn new(name: impl Into<String>) -> Self {
+        let mut name = name.into();
+        name.make_ascii_lowercase();
+        Self(name)
+    }
+}
 
 /// The peer's address. Our own extension was put there on purpose, so it comes before the
 /// framework's.
@@ -178,6 +231,13 @@ impl Headers for HeaderLines<'_> {
             (Some(line), None) => HeaderValue::One(line.as_bytes()),
             (Some(_), Some(_)) => HeaderValue::Repeated,
         }
+    }
+
+    fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        self.0
+            .get_all(name)
+            .iter()
+            .for_each(|line| see(line.as_bytes()));
     }
 }
 

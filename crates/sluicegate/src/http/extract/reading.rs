@@ -26,10 +26,12 @@ use super::{AmbiguousHeader, Extracted, HeaderLines, KeyHeaders};
 /// let head = RequestHead {
 ///     method: "GET",
 ///     path: "/x/../api",
+///     query: None,
 ///     target: None,
 ///     host: None,
 ///     client_ip: None,
 ///     headers: &headers,
+///     sni: None,
 ///     principal: None,
 /// };
 /// let read = head.read(&KeyHeaders::of(policy.clone()), &policy).unwrap();
@@ -42,6 +44,8 @@ pub struct RequestHead<'a> {
     pub method: &'a str,
     /// The path as sent, without the query.
     pub path: &'a str,
+    /// The query string as sent, without the `?`; `None` without one.
+    pub query: Option<&'a str>,
     /// The target to rewrite when the path is not in its one spelling; `None` when nothing is
     /// forwarded from here.
     pub target: Option<&'a Uri>,
@@ -51,6 +55,8 @@ pub struct RequestHead<'a> {
     pub client_ip: Option<IpAddr>,
     /// Every header line.
     pub headers: &'a HeaderMap,
+    /// The server's name in the TLS handshake of the client, lower case.
+    pub sni: Option<&'a str>,
     /// The caller's verified identity, where somebody in front has verified it.
     pub principal: Option<&'a Principal>,
 }
@@ -67,10 +73,12 @@ pub struct RequestHead<'a> {
 /// let head = RequestHead {
 ///     method: "GET",
 ///     path: "/a/../b",
+///     query: None,
 ///     target: None,
 ///     host: None,
 ///     client_ip: None,
 ///     headers: &headers,
+///     sni: None,
 ///     principal: None,
 /// };
 /// let ReadRequest { extracted, .. } = head.read(&key_headers, &policy).unwrap();
@@ -97,10 +105,12 @@ pub struct ReadRequest<'a> {
 /// let head = RequestHead {
 ///     method: "GET",
 ///     path: "/a%2Fb",
+///     query: None,
 ///     target: None,
 ///     host: None,
 ///     client_ip: None,
 ///     headers: &headers,
+///     sni: None,
 ///     principal: None,
 /// };
 /// let misread = head.read(&key_headers, &policy).unwrap_err();
@@ -139,7 +149,9 @@ impl<'a> RequestHead<'a> {
             method: self.method,
             host: self.host,
             path,
+            query: self.query,
             headers: HeaderLines(self.headers),
+            sni: self.sni,
             principal: self.principal,
         };
         Ok(ReadRequest {
@@ -163,6 +175,23 @@ pub fn one_spelling(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     match path {
         "*" => Ok(Cow::Borrowed("/")),
         path => normalise_path(path),
+    }
+}
+
+/// Path and query of a target as it was sent: the query follows the first `?`, and a fragment is cut
+/// off. For front doors that get a target as text.
+///
+/// ```
+/// use sluicegate::http::split_target;
+///
+/// assert_eq!(split_target("/a?b=c?d#e"), ("/a", Some("b=c?d")));
+/// assert_eq!(split_target("/a#b?c"), ("/a", None));
+/// ```
+pub fn split_target(target: &str) -> (&str, Option<&str>) {
+    let whole = target.split('#').next().unwrap_or_default();
+    match whole.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (whole, None),
     }
 }
 
@@ -212,10 +241,12 @@ mod tests {
             let head = RequestHead {
                 method: "GET",
                 path,
+                query: None,
                 target: None,
                 host: None,
                 client_ip: None,
                 headers: &headers,
+                sni: None,
                 principal: None,
             };
             head.read(&key_headers, &policy).map(drop)
