@@ -4,13 +4,16 @@
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
 mod conditions;
+pub(crate) mod cost;
 mod external;
 pub(crate) mod limit;
 mod store;
 
 use std::fmt::Display;
 
+pub use cost::of as cost_in_words;
 pub use limit::numbers as quota_in_words;
+pub use limit::units as quota_in_units;
 pub(crate) use store::failure;
 
 use sluicegate_core::Limit;

@@ -296,7 +296,7 @@ fn part_of<'a>(
             None if *number == 1 => text(Some("root")),
             None => Err(MissingReason::Missing),
         },
-        KeyPart::Header(name) => header(subject.headers.get(name)).map(PartValue::Text),
+        KeyPart::Header(name) => header_text(subject.headers.get(name)).map(PartValue::Text),
         KeyPart::Query(name) => parameter(query::parameter(subject.query, name)),
         KeyPart::Cookie(name) => cookie(subject.headers, name).map(PartValue::Text),
         KeyPart::Sni => text(subject.sni),
@@ -342,7 +342,7 @@ fn without_trailing_slash(path: &str) -> &str {
 
 /// A header names a caller only if it has one value of printable text. A list counts as repeated:
 /// proxies join repeated lines with commas.
-fn header(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
+pub(crate) fn header_text(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
     let bytes = match value {
         HeaderValue::Missing => return Err(MissingReason::Missing),
         HeaderValue::Repeated => return Err(MissingReason::Repeated),

@@ -38,6 +38,7 @@ mod rule_error;
 mod settings;
 mod subject;
 mod time;
+mod units;
 
 pub use ad_hoc::AdHoc;
 pub use charge::Charge;
@@ -48,8 +49,8 @@ pub use key::{Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
-    ClaimMatch, DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode,
-    OnMissingKey, QueryMatch, QuotaSource, ValueMatch,
+    ClaimMatch, Cost, DescriptorMatch, HeaderCost, HeaderMatch, HostPattern, KeyPart, Limit, Match,
+    Mode, OnMissingKey, QueryMatch, QuotaSource, ValueMatch,
 };
 pub use list::List;
 pub use missing_key::{MissingKey, MissingReason};

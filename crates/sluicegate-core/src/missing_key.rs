@@ -87,6 +87,13 @@ pub enum MissingReason {
     TooLong,
     /// Servers may read another value in it.
     Ambiguous,
+    /// The limit's cost is read from it, and it is no whole number.
+    NotANumber,
+    /// The limit's cost is read from it, and it is larger than any request may cost.
+    AboveCost {
+        /// The most that a request may cost.
+        max: u64,
+    },
     /// The text is not an IP address.
     NotAnAddress,
     /// More parts than the key has.
@@ -113,6 +120,10 @@ impl fmt::Display for MissingReason {
             Self::Repeated => f.write_str("has more than one value"),
             Self::NotText => f.write_str("has characters beyond printable ASCII"),
             Self::TooLong => write!(f, "is longer than {} bytes", Self::VALUE_MAX),
+            Self::NotANumber => f.write_str("is no whole number, and the cost is read from it"),
+            Self::AboveCost { max } => {
+                write!(f, "is above {max}, the most that a request may cost")
+            }
             Self::Ambiguous => f.write_str("has a value that servers may read differently"),
             Self::NotAnAddress => f.write_str("is not an IP address"),
             Self::TooMany { expected } => write!(f, "the key has only {expected} parts"),

@@ -212,7 +212,7 @@ impl Entrance<'_> {
             Verdict::Unidentified(missing) => return Err(Refusal::Unidentified(missing)),
         };
         if let (Purpose::Peek(cost), Some(decision)) = (self.purpose, &decision)
-            && !has_room(decision, cost)
+            && !has_room(decision, subject, cost)
         {
             return Err(Refusal::Limited(decision.clone()));
         }
@@ -243,10 +243,17 @@ impl Entrance<'_> {
     }
 }
 
-/// True when every enforced limit has so many units left.
-fn has_room(decision: &Decision, cost: u64) -> bool {
+/// True when every enforced limit has as many units left as a request of this cost takes there;
+/// without a subject the charges were named.
+fn has_room(decision: &Decision, subject: Option<&Subject<'_>>, cost: u64) -> bool {
     let mut enforced = decision.outcomes().filter(|(_, charged)| charged.enforced);
-    enforced.all(|(_, charged)| charged.outcome.remaining() >= cost)
+    enforced.all(|(limit, charged)| {
+        let units = match subject {
+            Some(subject) => limit.units_of_request(subject, cost).unwrap_or(u64::MAX),
+            None => limit.units_by_name(cost),
+        };
+        charged.outcome.remaining() >= units
+    })
 }
 
 /// The address that a counter is about; `None` where the counter is a whole network's.

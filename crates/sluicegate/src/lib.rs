@@ -106,13 +106,14 @@ pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use sluicegate_core::address::Prefixes;
 pub use sluicegate_core::{
-    AmbiguousPath, Charge, ClaimMatch, Decision, DescriptorMatch, DripBucket, Factor, FactorError,
-    FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderMatch, HeaderStyle,
-    HeaderValue, Headers, HostPattern, Key, KeyLayout, KeyPart, LegacyLimit, Limit, LimitOutcome,
-    List, Match, MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome,
-    ParseRateError, ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors, Principal,
-    ProxyHeader, QueryMatch, Quota, QuotaError, QuotaSource, RedisClock, ScaledPart, SlidingWindow,
-    Stage, Subject, Timestamp, TokenBucket, UnknownFailurePolicy, ValueMatch, algorithm,
+    AmbiguousPath, Charge, ClaimMatch, Cost, Decision, DescriptorMatch, DripBucket, Factor,
+    FactorError, FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderCost,
+    HeaderMatch, HeaderStyle, HeaderValue, Headers, HostPattern, Key, KeyLayout, KeyPart,
+    LegacyLimit, Limit, LimitOutcome, List, Match, MissingKey, MissingReason, Mode, Nanos,
+    NoHeaders, OnMissingKey, Outcome, ParseRateError, ParseRuleError, PathPattern, Policy,
+    PolicyError, PolicyErrors, Principal, ProxyHeader, QueryMatch, Quota, QuotaError, QuotaSource,
+    RedisClock, ScaledPart, SlidingWindow, Stage, Subject, Timestamp, TokenBucket,
+    UnknownFailurePolicy, ValueMatch, algorithm,
 };
 pub use store::{Store, StoreError};
 pub use verdict::Verdict;

@@ -9,6 +9,7 @@ use sluicegate_core::{
 };
 
 use super::conditions::{claims, query, values};
+use super::cost::cost;
 use super::factor::factor;
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
@@ -111,6 +112,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
             }),
             on_missing_key: section.optional("on_missing_key", |field| field.word(&MISSING)),
             on_failure: Some(on_failure(section).unwrap_or(context.on_failure)),
+            cost: section.optional("cost", cost).unwrap_or_default(),
             factor: section
                 .subsection("factor")
                 .and_then(|field| factor(&field)),
@@ -292,8 +294,8 @@ fn note_shared_counters(fields: &[Field<'_>], limits: &[Limit], layout: KeyLayou
     }
 }
 
-/// Notes a mistake that the policy found. The policy quotes names; where any comes from outside,
-/// the message is replaced by one without names.
+/// Notes a mistake that the policy found. The policy quotes names where it is about them; where any
+/// name comes from outside, such a message is replaced by one without names.
 fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
     let is_hidden = |field: &Field<'_>| {
         let mut hidden = false;
@@ -309,7 +311,10 @@ fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
         true if error.field == "name" => {
             "is not a valid name, or is the name of another limit".to_owned()
         }
-        true => "is not the name of a limit, or that limit replaces this one in turn".to_owned(),
+        true if error.field == "replaces" => {
+            "is not the name of a limit, or that limit replaces this one in turn".to_owned()
+        }
+        true => error.message.clone(),
     };
     read_again(&fields[error.index], |section| {
         section.first_of(&[error.field]).note(message)

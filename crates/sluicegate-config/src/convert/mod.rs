@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod client_ip;
 mod conditions;
+mod cost;
 mod decisions;
 mod external;
 mod factor;

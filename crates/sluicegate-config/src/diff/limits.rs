@@ -4,10 +4,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use sluicegate_core::{KeyPart, Limit, Mode, OnMissingKey, Quota, QuotaSource};
+use sluicegate_core::{Cost, KeyPart, Limit, Mode, OnMissingKey, Quota, QuotaSource};
 
 use super::{Change, ChangeKind};
-use crate::summary::{failure, limit as words};
+use crate::summary::{cost, failure, limit as words};
 use crate::typed::Config;
 
 /// The differences of all limits, those that are off included.
@@ -85,7 +85,7 @@ fn renamed<'a>(
 
 /// The numbers, the callers and the conditions of a limit.
 fn described(limit: &Limit) -> String {
-    let quota = quota_in_words(limit.quota);
+    let quota = quota_in_words(limit);
     let callers = words::callers(&limit.key);
     match words::place(&limit.matching).as_str() {
         "" => format!("{quota}, {callers}"),
@@ -93,8 +93,11 @@ fn described(limit: &Limit) -> String {
     }
 }
 
-fn quota_in_words(quota: Option<Quota>) -> String {
-    quota.map_or_else(|| "no limit".to_owned(), words::numbers)
+fn quota_in_words(limit: &Limit) -> String {
+    match limit.quota {
+        None => "no limit".to_owned(),
+        Some(quota) => words::numbers_of(quota, words::noun(limit)),
+    }
 }
 
 /// Every difference of a limit that is in both configurations.
@@ -120,6 +123,7 @@ fn compare(old: &Limit, new: &Limit, changes: &mut Vec<Change>) {
         (false, false) => {}
         (true, true) => {
             compare_quotas(old, new, &mut note);
+            compare_costs(old, new, &mut note);
             compare_counters(old, new, &mut note);
             compare_rules(old, new, &mut note);
         }
@@ -132,7 +136,7 @@ fn compare_quotas(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, St
         return;
     }
     let name = &new.name;
-    let (is_now, was) = (quota_in_words(new.quota), quota_in_words(old.quota));
+    let (is_now, was) = (quota_in_words(new), quota_in_words(old));
     let callers = words::callers(&new.key);
     let (kind, verb) = match (old.quota, new.quota) {
         (None, _) => (ChangeKind::Tighter, "is tighter"),
@@ -158,6 +162,21 @@ fn compare_quotas(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, St
     note(
         kind,
         format!("{name} {verb}: {is_now}, {callers}; it was {was}"),
+    );
+}
+
+/// The cost of a request: more is tighter.
+fn compare_costs(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, String)) {
+    let kind = match (&old.cost, &new.cost) {
+        (old, new) if old == new => return,
+        (Cost::Fixed(old), Cost::Fixed(new)) if new > old => ChangeKind::Tighter,
+        (Cost::Fixed(_), Cost::Fixed(_)) => ChangeKind::Looser,
+        _ => ChangeKind::Changed,
+    };
+    let (is_now, was) = (cost::of(&new.cost), cost::of(&old.cost));
+    note(
+        kind,
+        format!("at {}, {is_now} now; before, {was}", new.name),
     );
 }
 

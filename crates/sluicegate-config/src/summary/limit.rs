@@ -1,10 +1,11 @@
 //! A limit in sentences: its numbers, its callers, its conditions, and what is unusual about it.
 
 use sluicegate_core::{
-    FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart, TokenBucket,
+    Cost, FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart,
+    TokenBucket,
 };
 
-use super::{conditions, joined, store};
+use super::{conditions, cost, joined, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -14,7 +15,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     let what = match limit.quota {
         Some(quota) => format!(
             "{}{}, {}",
-            numbers(quota),
+            numbers_of(quota, noun(limit)),
             or_else(limit),
             callers(&limit.key)
         ),
@@ -34,6 +35,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
             false => format!("{name} takes the place of {replaced} {place}"),
         });
     }
+    words.extend(cost::in_words(limit));
     if let Some(factor) = &limit.factor {
         words.push(self::factor(name, factor));
     }
@@ -100,6 +102,36 @@ fn or_else(limit: &Limit) -> &'static str {
 /// # Ok::<(), sluicegate_core::QuotaError>(())
 /// ```
 pub fn numbers(quota: Quota) -> String {
+    numbers_of(quota, "request")
+}
+
+/// A quota in words for a limit whose requests cost more than one unit.
+///
+/// ```
+/// use sluicegate_config::quota_in_units;
+/// use sluicegate_core::Quota;
+///
+/// let quota = Quota::from(Quota::per_second(10).burst(20));
+/// assert_eq!(quota_in_units(quota), "at most 20 units at once and 10 a second");
+/// ```
+pub fn units(quota: Quota) -> String {
+    numbers_of(quota, "unit")
+}
+
+/// What the quota of a limit counts: requests, unless they cost more than one unit.
+pub(crate) fn noun(limit: &Limit) -> &'static str {
+    match limit.cost {
+        Cost::Fixed(1) => "request",
+        Cost::Fixed(_) | Cost::Header(_) => "unit",
+    }
+}
+
+/// A quota of requests or of units.
+pub(crate) fn numbers_of(quota: Quota, noun: &str) -> String {
+    let requests = |count: u64| match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    };
     match quota {
         Quota::TokenBucket(bucket) => format!(
             "at most {} at once and {}",
@@ -130,15 +162,6 @@ pub fn numbers(quota: Quota) -> String {
             requests(quota.limit()),
             window.window()
         ),
-    }
-}
-
-/// The number with its noun.
-fn requests(count: u64) -> String {
-    if count == 1 {
-        "1 request".to_owned()
-    } else {
-        format!("{count} requests")
     }
 }
 

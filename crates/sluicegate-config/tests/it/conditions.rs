@@ -85,7 +85,7 @@ fn conditions_that_make_no_sense_are_refused_with_their_place() {
         ),
         (
             "{ query: { \"\": x } }",
-            "match.query.: the name of a parameter must not be empty",
+            "match.query.\"\": the name of a parameter must not be empty",
             true,
         ),
         (
@@ -120,7 +120,7 @@ fn conditions_that_make_no_sense_are_refused_with_their_place() {
         ),
         (
             "{ claim: { \"\": x } }",
-            "match.claim.: the name of a claim must not be empty",
+            "match.claim.\"\": the name of a claim must not be empty",
             true,
         ),
         (

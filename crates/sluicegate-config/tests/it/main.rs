@@ -1,6 +1,7 @@
 //! Configurations as users write them, good and bad.
 
 mod conditions;
+mod costs;
 mod diff;
 mod docs;
 mod expansion;

@@ -205,7 +205,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 34] = [
+const SECTIONS: [(&str, &str); 35] = [
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -273,6 +273,10 @@ const SECTIONS: [(&str, &str); 34] = [
     (
         "/$defs/limit/properties/match",
         "limits: [{ name: a, key: global, rate: 1/s, match: { ODD: 1 } }]",
+    ),
+    (
+        "/$defs/limit/properties/cost/anyOf/2",
+        "limits: [{ name: a, key: global, rate: 1/s, cost: { header: x, ODD: 1 } }]",
     ),
     (
         "/$defs/limit/properties/factor",

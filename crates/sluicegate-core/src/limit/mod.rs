@@ -3,10 +3,12 @@
 //! A limit is data. [`Policy`](crate::Policy) checks a list of them together and finds those that
 //! cover a request; [`Key`](crate::Key) makes the name of a counter from a limit and a request.
 
+mod cost;
 mod host;
 mod key_part;
 mod matching;
 
+pub use cost::{Cost, HeaderCost};
 pub use host::HostPattern;
 pub use key_part::KeyPart;
 pub(crate) use matching::claim_values;
@@ -54,6 +56,8 @@ pub struct Limit {
     pub on_missing_key: Option<OnMissingKey>,
     /// The treatment of requests while the store is away; `None` is the limiter's default.
     pub on_failure: Option<FailurePolicy>,
+    /// The units that a request takes.
+    pub cost: Cost,
     /// A factor on the quota, from a claim of the caller; `None` is the same quota for everybody.
     pub factor: Option<FactorRule>,
     /// The leading bits of an address that make a caller.
@@ -86,6 +90,7 @@ impl Limit {
             mode: Mode::Enforce,
             on_missing_key: None,
             on_failure: None,
+            cost: Cost::default(),
             factor: None,
             prefixes: Prefixes::default(),
             enabled: true,
@@ -144,6 +149,13 @@ impl Limit {
     #[must_use]
     pub fn on_failure(mut self, policy: FailurePolicy) -> Self {
         self.on_failure = Some(policy);
+        self
+    }
+
+    /// Takes this many units for each request, instead of 1, or as many as a header says.
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Cost>) -> Self {
+        self.cost = cost.into();
         self
     }
 

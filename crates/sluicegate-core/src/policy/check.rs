@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::PolicyError;
-use crate::limit::Limit;
+use crate::limit::{Cost, Limit, QuotaSource};
 
 /// Notes the mistakes of a limit that show without the others.
 pub(super) fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
@@ -21,6 +21,7 @@ pub(super) fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<Policy
         );
         mistakes.push(PolicyError::new(index, "name", message));
     }
+    check_cost(index, limit, mistakes);
     if limit.key.is_empty() {
         mistakes.push(PolicyError::new(
             index,
@@ -28,6 +29,27 @@ pub(super) fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<Policy
             "must have at least one part; use global for one counter".into(),
         ));
     }
+}
+
+/// Notes a cost with which no request would pass, or every one.
+fn check_cost(index: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
+    let least = limit.cost.least();
+    // Factors and the limits service may give a caller more than the limit itself has.
+    let is_fixed = limit.factor.is_none() && limit.quota_from == QuotaSource::Limit;
+    let holds = limit.quota.filter(|_| is_fixed).map(|quota| quota.limit());
+    let message = match (&limit.cost, holds) {
+        _ if least == 0 => {
+            "must be at least 1 (got 0): a request that costs nothing is not limited".to_owned()
+        }
+        (Cost::Header(header), _) if header.max.is_some_and(|max| max < least) => {
+            format!("max must be at least {least}, the cost of a request without the header")
+        }
+        (_, Some(holds)) if least > holds => format!(
+            "must be at most {holds}, all that the limit ever holds (got {least}): no request would ever pass"
+        ),
+        _ => return,
+    };
+    mistakes.push(PolicyError::new(index, "cost", message));
 }
 
 /// The indices of the limits that `index` replaces, nearest first. An unknown name is a mistake of

@@ -244,9 +244,11 @@ impl Policy {
         )
     }
 
-    /// The charges of a request: one for each limit that covers it, none for unlimited ones.
+    /// The charges of a request: one for each limit that covers it, none for unlimited ones. Each takes
+    /// `cost` times the limit's own [`Cost`](crate::Cost).
     ///
-    /// An error when the request lacks a part of a key and the limit's rule is to reject it.
+    /// An error when the request lacks a part of a key and the limit's rule is to reject it, or when
+    /// it says its cost in a header that cannot be read.
     pub fn charges_for<'a>(
         &'a self,
         subject: &'a Subject<'a>,
@@ -305,7 +307,8 @@ impl Policy {
     }
 
     /// The charge on one limit by name and key parts, for callers that know both; `None` when it is
-    /// unlimited. The limit's conditions are not looked at.
+    /// unlimited. The limit's conditions are not looked at. The cost is multiplied by the limit's own,
+    /// unless that is in a header.
     pub fn charge_named<'a>(
         &'a self,
         name: &str,
@@ -317,7 +320,8 @@ impl Policy {
             .ok_or_else(|| MissingKey::no_limit(name, self.is_disabled(name)))?;
         let key = Key::of_parts(limit, parts)?;
         let quota = self.quota_of(limit);
-        Ok(quota.map(|quota| charge(index, key, quota, cost)))
+        let units = limit.units_by_name(cost);
+        Ok(quota.map(|quota| charge(index, key, quota, units)))
     }
 
     /// The quota that charges of a limit are made with; `None` when it makes none.
@@ -365,7 +369,8 @@ impl Policy {
                 OnMissingKey::Reject => return Err(missing),
             },
         };
-        Ok(Some(charge(index, key, quota, cost)))
+        let units = limit.units_of_request(subject, cost)?;
+        Ok(Some(charge(index, key, quota, units)))
     }
 }
 

@@ -11,6 +11,7 @@ mod cases;
 mod changed;
 mod collisions;
 mod conditions;
+mod costs;
 mod decision;
 mod descriptors;
 mod disabled;

@@ -65,13 +65,12 @@ type Conclusion = (ExplainedVerdict, String, Option<Nanos>);
 pub(super) fn explain(
     considered: &[ConsideredLimit<'_>],
     inspections: Vec<Option<Inspection>>,
-    cost: u64,
     caller: ExplainedCaller,
 ) -> Explanation {
     let explained = considered
         .iter()
         .zip(inspections)
-        .map(|(considered, inspection)| explain_limit(considered, inspection, cost));
+        .map(|(considered, inspection)| explain_limit(considered, inspection));
     let (limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) = explained.unzip();
     let (verdict, summary, wait) = match (&caller.listed, &caller.unauthorized) {
         (Some(ListMatch::Refused(why)), _) => (

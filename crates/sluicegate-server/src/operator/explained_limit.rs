@@ -3,10 +3,10 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::quota_in_words;
+use sluicegate_config::{cost_in_words, quota_in_units, quota_in_words};
 use sluicegate_core::{
-    Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
-    Outcome, PartValue, Quota, TokenBucket,
+    Charge, Condition, ConsideredLimit, Cost, Key, KeyPart, Limit, LimitEffect, MissingKey, Mode,
+    Nanos, Outcome, PartValue, Quota, TokenBucket,
 };
 use sluicegate_gate::charging::{Inspection, TermsSource};
 
@@ -25,6 +25,8 @@ pub struct ExplainedLimit {
     quota_from: Option<TermsSource>,
     #[serde(serialize_with = "write_mode")]
     mode: Mode,
+    /// The units that the request takes, or would take.
+    cost: Option<u64>,
     before: Option<CounterLevel>,
     after: Option<CounterLevel>,
     allowed: Option<bool>,
@@ -93,7 +95,6 @@ fn write_mode<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Err
 pub(super) fn explain_limit(
     considered: &ConsideredLimit<'_>,
     inspection: Option<Inspection>,
-    cost: u64,
 ) -> (ExplainedLimit, LimitConsequence) {
     let mut explained = ExplainedLimit::of(considered);
     let name = &considered.limit.name;
@@ -132,13 +133,17 @@ pub(super) fn explain_limit(
             explained.standing = LimitStanding::MissingKey;
             explained.allowed = Some(false);
             explained.why.push(missing.to_string());
+            let unknown = match is_cost(considered.limit, missing) {
+                true => "what the request costs",
+                false => "who is asking",
+            };
             explained.words = format!(
-                "{name} applies{because}, and cannot tell who is asking: {lacks}. Such a request gets 400."
+                "{name} applies{because}, and cannot tell {unknown}: {lacks}. Such a request gets 400."
             );
             return (explained, LimitConsequence::Unidentified(lacks));
         }
         (LimitEffect::Charged(charge), Some(inspection)) => {
-            return explain_charge(explained, charge, inspection, &because, cost);
+            return explain_charge(explained, charge, inspection, &because);
         }
         (LimitEffect::Charged(_), None) => {}
     }
@@ -157,15 +162,34 @@ impl ExplainedLimit {
                 .collect(),
             key: None,
             parts: Vec::new(),
-            quota: limit.quota.map(quota_in_words),
+            quota: limit.quota.map(|quota| in_its_units(limit, quota)),
             quota_from: limit.quota.map(|_| TermsSource::Config),
             mode: limit.mode,
+            cost: None,
             before: None,
             after: None,
             allowed: None,
             retry_after_us: None,
             words: String::new(),
         }
+    }
+}
+
+/// A quota of requests, or of units where a request costs more than one.
+fn in_its_units(limit: &Limit, quota: Quota) -> String {
+    match limit.cost == Cost::default() {
+        true => quota_in_words(quota),
+        false => quota_in_units(quota),
+    }
+}
+
+/// Returns true when a request is refused because its cost cannot be read.
+fn is_cost(limit: &Limit, missing: &MissingKey) -> bool {
+    match &missing.part {
+        Some(part @ KeyPart::Header(name)) => {
+            limit.cost.header() == Some(name) && !limit.key.contains(part)
+        }
+        _ => false,
     }
 }
 
@@ -199,8 +223,8 @@ fn explain_charge(
     charge: &Charge<'_>,
     inspection: Inspection,
     because: &str,
-    cost: u64,
 ) -> (ExplainedLimit, LimitConsequence) {
+    explained.cost = Some(charge.cost);
     if explained.why.is_empty() {
         explained.why.push("covers every request".to_owned());
     }
@@ -226,14 +250,20 @@ fn explain_charge(
         explained.words = format!("{applies}, and {exempted_by} lets it pass without a limit.");
         return (explained, LimitConsequence::Pass);
     };
-    explained.quota = Some(quota_in_words(quota));
-    let terms = format!("{}{}", quota_in_words(quota), origin(inspection.source));
+    let limit = charge.key.limit();
+    let quota_words = in_its_units(limit, quota);
+    explained.quota = Some(quota_words.clone());
+    let costs = match limit.cost == Cost::default() {
+        true => String::new(),
+        false => format!(", and {}", cost_in_words(&limit.cost)),
+    };
+    let terms = format!("{quota_words}{}{costs}", origin(inspection.source));
     explain_outcome(
         explained,
         outcome,
         quota,
         &format!("{applies}: {terms}"),
-        cost,
+        charge.cost,
     )
 }
 
@@ -399,73 +429,4 @@ pub(super) fn in_words(span: Nanos) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
-    use sluicegate_core::{Limit, Policy, Subject, Timestamp};
-    use sluicegate_gate::charging::look;
-
-    use super::*;
-
-    #[test]
-    fn spans_are_told_as_people_say_them_and_never_too_short() {
-        for (nanos, told) in [
-            (1, "1 µs"),
-            (999_001, "1 ms"),
-            (1_000_001, "2 ms"),
-            (1_500_000_000, "1.5 s"),
-            (58_000_000_000, "58 s"),
-            (58_000_000_001, "58.1 s"),
-            (130_000_000_000, "2 min 10 s"),
-            (7_320_000_000_000, "2 h 3 min"),
-        ] {
-            assert_eq!(in_words(Nanos::new(nanos)), told);
-        }
-    }
-
-    /// The explanation is what then happens, for every kind of quota, and it changes nothing.
-    #[tokio::test]
-    async fn a_look_tells_what_a_charge_would_meet_and_takes_nothing() {
-        let quotas = [
-            Quota::from(Quota::per_second(10).burst(20)),
-            Quota::leaky_bucket(20, Nanos::from_millis(300), 3).unwrap(),
-            Quota::fixed_window(20, Nanos::SECOND).unwrap(),
-            Quota::sliding_window(20, Nanos::SECOND).unwrap(),
-        ];
-        for quota in quotas {
-            let clock = ManualClock::new(Timestamp::from_millis(1_800_000_000_100));
-            let policy = Policy::new([Limit::per_client("a", quota)]).unwrap();
-            let on_failure = FailurePolicy::default();
-            let engine = Engine::new(LocalStore::default(), clock.clone(), on_failure);
-            let subject = Subject {
-                client_ip: Some("203.0.113.7".parse().unwrap()),
-                ..Subject::ANONYMOUS
-            };
-            for cost in [7, 13, 1, 20, 21] {
-                for _ in 0..3 {
-                    let charges = policy.charges_for(&subject, cost).unwrap();
-                    let looked = look(&engine, charges[0]).await.unwrap();
-                    let nothing = policy.charges_for(&subject, 0).unwrap();
-                    let peeked = *engine.decide(&nothing).await.outcome(0).unwrap();
-                    assert_eq!(looked.remaining(), peeked.remaining(), "{quota:?}");
-                    let real = *engine.decide(&charges).await.outcome(0).unwrap();
-                    assert_eq!(looked.is_allowed(), real.is_allowed(), "{quota:?}: {cost}");
-                    match real {
-                        Outcome::Allowed {
-                            remaining,
-                            reset_after,
-                        } => {
-                            let told = level_after(quota, &looked, cost);
-                            assert_eq!(told.remaining, remaining);
-                            assert!(
-                                told.reset_after_us
-                                    .is_none_or(|told| told == reset_after.as_micros_ceil())
-                            );
-                        }
-                        denied => assert_eq!(looked, denied, "{quota:?}: {cost}"),
-                    }
-                    clock.advance(Nanos::from_millis(130));
-                }
-            }
-        }
-    }
-}
+mod tests;

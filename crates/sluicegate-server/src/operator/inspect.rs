@@ -110,7 +110,7 @@ impl Operator {
                 _ => None,
             });
         }
-        explain(&considered, looked, cost, caller)
+        explain(&considered, looked, caller)
     }
 
     /// Asks the store for a value: true when it answers, the error when it does not, and the
@@ -201,5 +201,5 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
             _ => None,
         });
     }
-    Ok(explain(&considered, looked, cost, caller))
+    Ok(explain(&considered, looked, caller))
 }

@@ -4,7 +4,7 @@ use http::header::HeaderName;
 use sluicegate_config::Principals;
 use sluicegate_core::{KeyPart, Policy};
 
-/// Every header that limits are keyed or matched by, and those that carry credentials. The list is
+/// Every header that limits are keyed, matched or charged by, and those that carry credentials. The list is
 /// made once for each configuration.
 pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> {
     let mut names: Vec<&str> = Vec::new();
@@ -14,6 +14,7 @@ pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> 
             KeyPart::Cookie(_) => Some("cookie"),
             _ => None,
         }));
+        names.extend(limit.cost.header());
         names.extend(
             limit
                 .matching
@@ -36,7 +37,7 @@ pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> 
 #[cfg(test)]
 mod tests {
     use sluicegate_config::ApiKeys;
-    use sluicegate_core::{Limit, Match, Quota};
+    use sluicegate_core::{HeaderCost, Limit, Match, Quota};
 
     use super::*;
 
@@ -45,6 +46,8 @@ mod tests {
         let mut tenant = Limit::per_client("tenant", Quota::per_second(1).burst(1));
         tenant.key = vec![KeyPart::header("X-Tenant-Id"), KeyPart::ClientIp];
         tenant.matching = Match::default().header("x-plan", "free");
+        tenant.cost = HeaderCost::new("X-Cost").into();
+        tenant.key.push(KeyPart::Cookie("sid".to_owned()));
         let other = Limit {
             name: "other".to_owned(),
             ..tenant.clone()
@@ -61,6 +64,9 @@ mod tests {
                 ..Principals::default()
             },
         );
-        assert_eq!(names, ["x-api-key", "x-plan", "x-tenant-id"]);
+        assert_eq!(
+            names,
+            ["cookie", "x-api-key", "x-cost", "x-plan", "x-tenant-id"]
+        );
     }
 }

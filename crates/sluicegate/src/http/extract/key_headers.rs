@@ -1,4 +1,5 @@
-//! Headers that servers may take for a key header: `X_Tenant_Id` beside `X-Tenant-Id`.
+//! Headers that servers may take for a key header: `X_Tenant_Id` beside `X-Tenant-Id`. A header that
+//! a cost is read from is one, too.
 //!
 //! CGI and its successors (WSGI, PHP, Rack) turn both names into `HTTP_X_TENANT_ID`. A caller could
 //! be counted under the value of one and act under the value of the other, so a request with such a
@@ -69,21 +70,22 @@ impl KeyHeaders {
 #[derive(Debug)]
 struct KeyHeaderList {
     policy: Arc<Policy>,
-    /// The index of a limit and the name of a header in its key, lower case. Each name once, with
-    /// the first limit that has it.
+    /// The index of a limit and the name of a header in its key or of its cost, lower case. Each
+    /// name once, with the first limit that has it.
     names: Vec<(usize, String)>,
 }
 
 impl KeyHeaderList {
     fn of(policy: Arc<Policy>) -> Self {
-        let mut names = Vec::new();
+        let mut names: Vec<(usize, String)> = Vec::new();
         for (limit_index, limit) in policy.limits().iter().enumerate() {
-            for part in &limit.key {
-                match part {
-                    KeyPart::Header(name) if names.iter().all(|(_, listed)| listed != name) => {
-                        names.push((limit_index, name.clone()));
-                    }
-                    _ => {}
+            let keys = limit.key.iter().filter_map(|part| match part {
+                KeyPart::Header(name) => Some(name.as_str()),
+                _ => None,
+            });
+            for name in keys.chain(limit.cost.header()) {
+                if names.iter().all(|(_, listed)| listed != name) {
+                    names.push((limit_index, name.to_owned()));
                 }
             }
         }
@@ -127,7 +129,7 @@ fn is_ambiguous(name: &str, sent: &str) -> bool {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmbiguousHeader {
-    /// The limit whose key it is.
+    /// The limit whose key or cost it is.
     pub limit: String,
     /// The name of the key header, as configured.
     pub header: String,
