@@ -7,6 +7,7 @@ mod conditions;
 pub(crate) mod cost;
 mod external;
 pub(crate) mod limit;
+mod replacement;
 mod store;
 
 use std::fmt::Display;

@@ -5,9 +5,11 @@
 //!
 //! 1. The request is read in the one way that every server reads it, or refused.
 //! 2. Bans and access lists decide about the client's address.
-//! 3. Limits that need no principal are charged, all or nothing.
+//! 3. Limits that are charged whoever the caller is are charged, all or nothing.
 //! 4. Credentials are verified; bans and lists decide about the principal.
-//! 5. Limits that need the principal are charged, all or nothing.
+//! 5. Limits that need the principal, and those whose place they do not take, are charged, all or
+//!    nothing. A wrong credential is charged like no credential before it is refused, so that
+//!    guessing is limited: a denial comes before the 401.
 //!
 //! A caller on the allow list skips the limits, never the credentials. Questions of the decision
 //! service that name their charges or their principal take the steps that apply to them. Counting,

@@ -20,7 +20,7 @@ limits:
 ";
 
 /// The paths of the gateways, each with the header lines that tell about a request.
-const FLAVOURS: [(&str, &str); 3] = [
+pub const FLAVOURS: [(&str, &str); 3] = [
     ("nginx", "X-Original-"),
     ("forward-auth", "X-Forwarded-"),
     ("envoy", ""),
@@ -44,7 +44,7 @@ fn question(flavour: &str, method: &str, target: &str, client: &str, more: &[&st
     }
 }
 
-fn ask(
+pub fn ask(
     sluicegate: &Sluicegate,
     flavour: &str,
     method: &str,

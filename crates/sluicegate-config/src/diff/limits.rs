@@ -269,12 +269,17 @@ fn compare_rules(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, Str
 fn compare_failures(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, String)) {
     let name = &new.name;
     let missing = |limit: &Limit| match limit.missing_key_rule() {
-        OnMissingKey::Reject => "are rejected",
-        OnMissingKey::ClientIp => "are counted by address",
-        OnMissingKey::Shared => "share one counter",
-        OnMissingKey::Skip => "are not counted",
+        OnMissingKey::Reject => "are rejected".to_owned(),
+        OnMissingKey::ClientIp => "are counted by address".to_owned(),
+        OnMissingKey::Shared => "share one counter".to_owned(),
+        OnMissingKey::Skip => match &limit.replaces {
+            None => "are not counted".to_owned(),
+            Some(replaced) => format!("are charged to {replaced}"),
+        },
     };
-    if missing(old) != missing(new) {
+    let is_same_rule = old.missing_key_rule() == new.missing_key_rule();
+    // Another limit to replace is told on its own.
+    if !is_same_rule {
         let message = format!(
             "requests without the key of {name} {} now, and {} before",
             missing(new),

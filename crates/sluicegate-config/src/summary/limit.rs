@@ -5,7 +5,7 @@ use sluicegate_core::{
     TokenBucket,
 };
 
-use super::{conditions, cost, joined, store};
+use super::{conditions, cost, joined, replacement, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -34,6 +34,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
             true => format!("{name} would take the place of {replaced}, which is off"),
             false => format!("{name} takes the place of {replaced} {place}"),
         });
+        words.extend(replacement::in_words(limit, replaced, config));
     }
     words.extend(cost::in_words(limit));
     if let Some(factor) = &limit.factor {

@@ -122,7 +122,7 @@ impl Match {
     }
 
     /// Returns true when a condition is about the verified caller.
-    pub(crate) fn needs_principal(&self) -> bool {
+    pub fn names_caller(&self) -> bool {
         self.principal.is_some() || !self.claims.is_empty()
     }
 
@@ -154,6 +154,25 @@ impl Match {
         let is_wanted = |wanted: &ValueMatch| principal.is_some_and(|known| wanted.has(&known.id));
         self.principal.as_ref().is_none_or(is_wanted)
             && self.claims.iter().all(|claim| claim.covers(principal))
+    }
+
+    /// Returns true when two matches differ in whom they ask for and in nothing else.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let Self {
+            methods,
+            hosts,
+            path,
+            headers,
+            query,
+            principal: _,
+            claims: _,
+            domain,
+            descriptors,
+        } = self;
+        self.conditions() == other.conditions()
+            && (methods, hosts, path, headers)
+                == (&other.methods, &other.hosts, &other.path, &other.headers)
+            && (query, domain, descriptors) == (&other.query, &other.domain, &other.descriptors)
     }
 
     /// The number of conditions besides the path: between limits with equal paths, the one with

@@ -183,7 +183,7 @@ impl Limit {
     /// Returns true when conditions, key or quota are known only once the caller is authenticated.
     pub fn needs_principal(&self) -> bool {
         self.factor.is_some()
-            || self.matching.needs_principal()
+            || self.matching.names_caller()
             || self
                 .key
                 .iter()

@@ -3,9 +3,10 @@
 //! For people who ask why a request was denied. It looks at every limit instead of the index, and
 //! writes sentences, so it is no part of a decision; a test holds both to the same charges.
 
-use super::Policy;
 use super::condition::{Condition, conditions};
+use super::{Policy, Stage};
 use crate::charge::Charge;
+use crate::key::Key;
 use crate::limit::{Limit, OnMissingKey};
 use crate::missing_key::MissingKey;
 use crate::subject::Subject;
@@ -46,13 +47,38 @@ impl Policy {
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Vec<ConsideredLimit<'a>> {
-        let covering = self.covering(subject);
+        self.considered_with(&self.covering(subject), false, subject, cost)
+    }
+
+    /// The same for a caller whose credential is refused: the charges are those of
+    /// [`Stage::BeforePrincipal`] and [`Stage::Unauthorized`].
+    pub fn considered_unauthorized<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Vec<ConsideredLimit<'a>> {
+        let mut charged = self.charged_at(Stage::BeforePrincipal, subject);
+        charged.extend(&self.charged_at(Stage::Unauthorized, subject));
+        self.considered_with(&charged, true, subject, cost)
+    }
+
+    /// Every limit, where those that are charged are known.
+    fn considered_with<'a>(
+        &'a self,
+        covering: &[usize],
+        is_refused: bool,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Vec<ConsideredLimit<'a>> {
         let effect = |index: usize, conditions: &[Condition]| {
             if conditions.iter().any(|condition| !condition.holds) {
                 return LimitEffect::NotMatched;
             }
             if !covering.contains(&index) {
-                return match self.charged_instead_of(index, &covering) {
+                if let Some(missing) = self.left_out_for(index, subject, is_refused) {
+                    return LimitEffect::Skipped(missing);
+                }
+                return match self.charged_instead_of(index, covering) {
                     Some(other) => LimitEffect::ReplacedBy(&self.limits[other]),
                     None => LimitEffect::NotMatched,
                 };
@@ -84,11 +110,29 @@ impl Policy {
             .find(|&other| self.base[other] == self.base[index])
     }
 
+    /// The part of the key that a request lacks, when the limit is not in force for want of it:
+    /// because it is skipped, or because the caller is refused for its credential.
+    fn left_out_for(
+        &self,
+        index: usize,
+        subject: &Subject<'_>,
+        is_refused: bool,
+    ) -> Option<MissingKey> {
+        let limit = &self.limits[index];
+        let is_left_out = match limit.key_for(subject) {
+            Ok(None) => self.may_be_skipped[index],
+            Ok(Some(_)) => false,
+            Err(_) => is_refused && self.needs_principal[index],
+        };
+        let missing = Key::of_subject(limit, subject).err();
+        missing.filter(|_| is_left_out)
+    }
+
     /// The reason why a limit that covers a request makes no charge: it has no quota for the
     /// caller, or the request lacks a part of the key.
     fn without_charge(&self, index: usize, subject: &Subject<'_>) -> LimitEffect<'_> {
         let limit = &self.limits[index];
-        match crate::key::Key::of_subject(limit, subject) {
+        match Key::of_subject(limit, subject) {
             Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => {
                 LimitEffect::Skipped(missing)
             }

@@ -62,6 +62,9 @@ struct NodeLimits {
     by_claim: ByValue,
     /// Limits without such a condition: candidates of every request that reaches the node.
     others: Vec<usize>,
+    /// Of the limits that are under a principal or a claim and replace others, the first of each set
+    /// that differ in that condition only: whoever the caller is, none of the set outranks it.
+    first_of_callers: Vec<usize>,
 }
 
 impl Index {
@@ -72,20 +75,26 @@ impl Index {
         };
         for (limit_index, limit) in limits.iter().enumerate() {
             let node = index.node_for(limit);
-            index.nodes[node].limits.insert(limit_index, limit);
+            index.nodes[node].limits.insert(limit_index, limit, limits);
         }
         index
     }
 
     /// The limits whose path matches, and whose other conditions may; one may occur twice.
     pub(super) fn candidates(&self, subject: &Subject<'_>) -> List<usize> {
+        self.collect_all(subject, false)
+    }
+
+    /// The same candidates, and one for each set of limits that would be if the caller were another:
+    /// see `first_of_callers`.
+    pub(super) fn candidates_for_anybody(&self, subject: &Subject<'_>) -> List<usize> {
+        self.collect_all(subject, true)
+    }
+
+    fn collect_all(&self, subject: &Subject<'_>, is_anybody: bool) -> List<usize> {
         let mut found = List::Empty;
-        self.collect_below(
-            &self.nodes[0],
-            path::segments(subject.path),
-            subject,
-            &mut found,
-        );
+        let segments = path::segments(subject.path);
+        self.collect_below(&self.nodes[0], segments, subject, is_anybody, &mut found);
         found
     }
 
@@ -96,9 +105,13 @@ impl Index {
         node: &Node,
         mut segments: impl Iterator<Item = &'s str> + Clone,
         subject: &Subject<'_>,
+        is_anybody: bool,
         found: &mut List<usize>,
     ) {
         node.limits.collect(subject, found);
+        if is_anybody {
+            found.extend(&node.limits.first_of_callers);
+        }
         if node.is_leaf() {
             return;
         }
@@ -106,7 +119,8 @@ impl Index {
             return;
         };
         for child in node.children(segment) {
-            self.collect_below(&self.nodes[child], segments.clone(), subject, found);
+            let rest = segments.clone();
+            self.collect_below(&self.nodes[child], rest, subject, is_anybody, found);
         }
     }
 
@@ -156,7 +170,7 @@ impl Node {
 impl NodeLimits {
     /// Keeps a limit under its hosts, else under the first header, entry or parameter with a value,
     /// else under its principals, else under the first claim with values, else in `others`.
-    fn insert(&mut self, limit_index: usize, limit: &Limit) {
+    fn insert(&mut self, limit_index: usize, limit: &Limit, limits: &[Limit]) {
         let matching = &limit.matching;
         if !matching.hosts.is_empty() {
             for host in &matching.hosts {
@@ -174,15 +188,28 @@ impl NodeLimits {
             insert_value(&mut self.by_query, name, value, limit_index);
         } else if let Some(ValueMatch::OneOf(ids)) = &matching.principal {
             for id in ids {
-                let limits = self.by_principal.entry(id.clone());
-                limits.or_default().push(limit_index);
+                let under_id = self.by_principal.entry(id.clone());
+                under_id.or_default().push(limit_index);
             }
+            self.note_first_of_callers(limit_index, limits);
         } else if let Some((name, values)) = valued_claim(matching) {
             for value in values {
                 insert_value(&mut self.by_claim, name, value, limit_index);
             }
+            self.note_first_of_callers(limit_index, limits);
         } else {
             self.others.push(limit_index);
+        }
+    }
+
+    fn note_first_of_callers(&mut self, limit_index: usize, limits: &[Limit]) {
+        let limit = &limits[limit_index];
+        let is_alike = |first: &usize| {
+            let first = &limits[*first];
+            first.replaces == limit.replaces && first.matching.is_like(&limit.matching)
+        };
+        if limit.replaces.is_some() && !self.first_of_callers.iter().any(is_alike) {
+            self.first_of_callers.push(limit_index);
         }
     }
 

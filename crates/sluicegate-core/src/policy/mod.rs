@@ -1,8 +1,8 @@
 //! The policy: all limits of a configuration, and which of them a request is charged to.
 //!
 //! The index finds the limits whose path and rarest condition match; the rest of their conditions
-//! is checked one by one. Of limits that replace one another, exactly one is then charged: the one
-//! at the end of a chain of replacements, and between several ends the one with the longest path.
+//! is checked one by one. Of limits that replace one another, exactly one is then charged
+//! (`replacement.rs`).
 
 mod check;
 mod condition;
@@ -10,10 +10,12 @@ mod error;
 mod explain;
 mod index;
 mod replacement;
+mod stage;
 
 pub use condition::Condition;
 pub use error::{PolicyError, PolicyErrors};
 pub use explain::{ConsideredLimit, LimitEffect};
+pub use stage::Stage;
 
 use std::collections::HashMap;
 
@@ -27,29 +29,6 @@ use crate::quota::Quota;
 use crate::subject::Subject;
 use check::{chain, check_alone};
 use index::Index;
-
-/// The part of a request's limits that is charged: a server that authenticates callers charges in
-/// two stages, so that a flood of wrong credentials is limited before any of them is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// All limits, at once.
-    Whole,
-    /// The limits that need no principal, before time is spent on a credential.
-    BeforePrincipal,
-    /// The limits that need one.
-    AfterPrincipal,
-}
-
-impl Stage {
-    /// Returns true when the limit is charged in this stage.
-    fn has(self, limit: &Limit) -> bool {
-        match self {
-            Self::Whole => true,
-            Self::BeforePrincipal => !limit.needs_principal(),
-            Self::AfterPrincipal => limit.needs_principal(),
-        }
-    }
-}
 
 /// All limits of a configuration, checked and ready to be matched.
 ///
@@ -85,6 +64,10 @@ pub struct Policy {
     /// was given: limits with the same base compete for the same requests, also when the base is
     /// off.
     base: Vec<usize>,
+    /// For each limit, true when it is charged in the second of two stages only.
+    needs_principal: Vec<bool>,
+    /// For each limit, true when a request without its key makes it give up the place that it takes.
+    may_be_skipped: Vec<bool>,
     /// The index of each limit in `limits`.
     by_name: HashMap<String, usize>,
     /// Finds the limits that may cover a request.
@@ -145,6 +128,8 @@ impl Policy {
                 .map(|(index, limit)| (limit.name.clone(), index))
                 .collect(),
             index: Index::new(&limits),
+            needs_principal: limits.iter().map(Limit::needs_principal).collect(),
+            may_be_skipped: limits.iter().map(may_be_skipped).collect(),
             limits,
             disabled,
             replaced,
@@ -265,10 +250,7 @@ impl Policy {
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
-        for &index in self.covering(subject).iter() {
-            if !stage.has(&self.limits[index]) {
-                continue;
-            }
+        for &index in self.charged_at(stage, subject).iter() {
             if let Some(charge) = self.charge_for(index, subject, cost)? {
                 charges.push(charge);
             }
@@ -360,18 +342,35 @@ impl Policy {
         let Some(quota) = quota else {
             return Ok(None);
         };
-        let key = match Key::of_subject(limit, subject) {
-            Ok(key) => key,
-            Err(missing) => match limit.missing_key_rule() {
-                OnMissingKey::Skip => return Ok(None),
-                OnMissingKey::Shared => Key::shared(limit),
-                OnMissingKey::ClientIp => Key::address_instead(limit, subject).ok_or(missing)?,
-                OnMissingKey::Reject => return Err(missing),
-            },
+        let Some(key) = limit.key_for(subject)? else {
+            return Ok(None);
         };
         let units = limit.units_of_request(subject, cost)?;
         Ok(Some(charge(index, key, quota, units)))
     }
+}
+
+impl Limit {
+    /// The key that a request is charged to; `None` when a part is missing and the rule is to skip
+    /// the limit.
+    fn key_for<'a>(&'a self, subject: &'a Subject<'a>) -> Result<Option<Key<'a>>, MissingKey> {
+        let missing = match Key::of_subject(self, subject) {
+            Ok(key) => return Ok(Some(key)),
+            Err(missing) => missing,
+        };
+        match self.missing_key_rule() {
+            OnMissingKey::Skip => Ok(None),
+            OnMissingKey::Shared => Ok(Some(Key::shared(self))),
+            OnMissingKey::ClientIp => Key::address_instead(self, subject).ok_or(missing).map(Some),
+            OnMissingKey::Reject => Err(missing),
+        }
+    }
+}
+
+/// Returns true when a limit takes the place of another, and is skipped for requests without its
+/// key.
+fn may_be_skipped(limit: &Limit) -> bool {
+    limit.replaces.is_some() && limit.missing_key_rule() == OnMissingKey::Skip
 }
 
 /// The quota of charges that wait for one from a service. Answers of the decision service may show

@@ -27,4 +27,5 @@ mod policy;
 mod program;
 mod refunds;
 mod reload;
+mod stages;
 mod texts;

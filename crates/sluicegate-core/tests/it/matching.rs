@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use sluicegate_core::{
-    ClaimMatch, HeaderMatch, HeaderValue, Headers, Limit, Match, Policy, Principal, QueryMatch,
-    Quota, Subject, ValueMatch,
+    ClaimMatch, HeaderMatch, HeaderValue, Headers, Limit, Match, OnMissingKey, Policy, Principal,
+    QueryMatch, Quota, Subject, ValueMatch,
 };
 
 use crate::cases::cases;
@@ -40,7 +40,7 @@ proptest! {
 
 /// A limit's conditions, in plain data.
 #[derive(Clone, Debug, Default)]
-struct Rule {
+pub struct Rule {
     /// `None` stands for any one segment.
     path: Vec<Option<&'static str>>,
     methods: Vec<&'static str>,
@@ -53,11 +53,13 @@ struct Rule {
     /// Empty for any value.
     claims: Vec<(&'static str, Vec<&'static str>)>,
     /// The index of an earlier limit, modulo this one's own index.
-    replaces: Option<usize>,
+    pub replaces: Option<usize>,
+    /// The part of the key, and what becomes of requests without it; `None` counts all together.
+    pub key: Option<(&'static str, OnMissingKey)>,
 }
 
 impl Rule {
-    fn limit(&self, place: usize) -> Limit {
+    pub fn limit(&self, place: usize) -> Limit {
         let segments: Vec<&str> = self
             .path
             .iter()
@@ -91,7 +93,11 @@ impl Rule {
             values: values(wanted),
         };
         matching.claims = self.claims.iter().map(claim).collect();
-        let limit = Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching);
+        let mut limit =
+            Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching);
+        if let Some((part, rule)) = self.key {
+            limit = limit.key([part.parse().unwrap()]).on_missing_key(rule);
+        }
         match self.replaced(place) {
             Some(replaced) => limit.replaces(format!("limit-{replaced}")),
             None => limit,
@@ -157,6 +163,15 @@ impl Rule {
         principal && claims
     }
 
+    /// A limit that is skipped takes nobody's place.
+    fn is_in_force(&self, place: usize, request: &Request) -> bool {
+        let is_skipped = match self.key {
+            Some((part, OnMissingKey::Skip)) => !request.has(part),
+            _ => false,
+        };
+        self.covers(request) && !(is_skipped && self.replaced(place).is_some())
+    }
+
     /// The longest path, the most text in it, the most conditions, the first.
     fn rank(&self, place: usize) -> impl Ord + use<> {
         let text = self.path.iter().flatten().count();
@@ -180,7 +195,7 @@ fn covering(rules: &[Rule], request: &Request) -> Vec<usize> {
     };
     let base = |place: usize| chain(place).last().unwrap_or(place);
     let matched: Vec<usize> = (0..rules.len())
-        .filter(|place| rules[*place].covers(request))
+        .filter(|place| rules[*place].is_in_force(*place, request))
         .collect();
     let left: Vec<usize> = matched
         .iter()
@@ -202,7 +217,7 @@ fn covering(rules: &[Rule], request: &Request) -> Vec<usize> {
 }
 
 #[derive(Clone, Debug)]
-struct Request {
+pub struct Request {
     path: Vec<&'static str>,
     text: String,
     method: &'static str,
@@ -210,11 +225,24 @@ struct Request {
     headers: Lines,
     pairs: Vec<(&'static str, &'static str)>,
     query: String,
-    principal: Option<Principal>,
+    pub principal: Option<Principal>,
 }
 
 impl Request {
-    fn subject(&self) -> Subject<'_> {
+    /// True when the request has this part of a key.
+    fn has(&self, part: &str) -> bool {
+        let known = self.principal.as_ref();
+        match part.split_once(':') {
+            Some(("header", name)) => {
+                let lines = self.headers.0.iter().filter(|(own, _)| *own == name);
+                lines.count() == 1
+            }
+            Some((_, claim)) => known.is_some_and(|known| known.claims.contains_key(claim)),
+            None => known.is_some(),
+        }
+    }
+
+    pub fn subject(&self) -> Subject<'_> {
         let Self {
             text,
             method,
@@ -311,7 +339,15 @@ fn method() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["GET", "POST"][..])
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+/// Parts that only some requests have, and what becomes of the others.
+fn key() -> impl Strategy<Value = (&'static str, OnMissingKey)> {
+    (
+        prop::sample::select(&["header:x-a", "principal", "claim:plan"][..]),
+        prop::sample::select(&[OnMissingKey::Skip, OnMissingKey::Shared][..]),
+    )
+}
+
+pub fn rule() -> impl Strategy<Value = Rule> {
     (
         proptest::collection::vec(proptest::option::weighted(0.7, segment()), 0..4),
         proptest::collection::vec(method(), 0..2),
@@ -321,14 +357,16 @@ fn rule() -> impl Strategy<Value = Rule> {
         proptest::collection::vec((parameter(), any::<bool>()), 0..2),
         proptest::option::weighted(0.3, proptest::collection::vec(id(), 0..3)),
         proptest::collection::vec((claim(), any::<bool>()), 0..2),
+        proptest::option::weighted(0.4, key()),
     )
         .prop_map(
-            |(path, methods, hosts, headers, replaces, query, principal, claims)| Rule {
+            |(path, methods, hosts, headers, replaces, query, principal, claims, key)| Rule {
                 query: query
                     .into_iter()
                     .map(|((name, value), any)| (name, (!any).then_some(value)))
                     .collect(),
                 principal,
+                key,
                 claims: claims
                     .into_iter()
                     .map(|((name, value), any)| (name, if any { Vec::new() } else { vec![value] }))
@@ -345,7 +383,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         )
 }
 
-fn request() -> impl Strategy<Value = Request> {
+pub fn request() -> impl Strategy<Value = Request> {
     (
         proptest::collection::vec(segment(), 0..5),
         method(),

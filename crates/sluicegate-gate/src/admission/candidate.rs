@@ -113,7 +113,14 @@ async fn admit_with_credentials(
     let principal = match snapshot.auth.authenticate(headers, SystemTime::now()) {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
-        Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
+        Identity::Refused(unauthorized) => {
+            // Whoever guesses is charged, too; the limits of known callers stay as they are.
+            if !is_exempt {
+                let guess = entrance.charge_stage(&subject, headers, Stage::Unauthorized, 1);
+                guess.await?;
+            }
+            return Err(Refusal::Unauthorized(unauthorized));
+        }
     };
     if let (Some(record), Some(principal)) = (entrance.record, &principal) {
         record.note_principal(&principal.id);

@@ -4,7 +4,7 @@
 //! come together with lists and credentials to one verdict.
 
 use serde::Serialize;
-use sluicegate_core::{ConsideredLimit, Nanos};
+use sluicegate_core::{ConsideredLimit, LimitEffect, Nanos};
 use sluicegate_gate::charging::Inspection;
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
@@ -84,10 +84,13 @@ pub(super) fn explain(
             Some(Nanos::ZERO),
         ),
         (_, Some(why)) => match conclude(&consequences) {
-            // Limits that need no credential come first.
+            // Limits come first, also for a wrong credential.
             (ExplainedVerdict::Forward, ..) => (
                 ExplainedVerdict::Unauthorized,
-                format!("It is refused with 401: {why}."),
+                format!(
+                    "It is refused with 401: {why}.{}",
+                    guess_in_words(considered)
+                ),
                 None,
             ),
             refused_before => refused_before,
@@ -104,6 +107,21 @@ pub(super) fn explain(
         principal: caller.principal,
         list,
         limits,
+    }
+}
+
+/// What a wrong credential costs.
+fn guess_in_words(considered: &[ConsideredLimit<'_>]) -> String {
+    let charged = considered.iter().filter_map(|limit| match limit.effect {
+        LimitEffect::Charged(_) => Some(limit.limit.name.as_str()),
+        _ => None,
+    });
+    match charged.collect::<Vec<_>>()[..] {
+        [] => String::new(),
+        ref names => format!(
+            " It is charged to {} all the same, so that guessing ends with 429.",
+            names.join(" and ")
+        ),
     }
 }
 

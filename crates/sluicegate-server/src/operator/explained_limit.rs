@@ -126,7 +126,12 @@ pub(super) fn explain_limit(
             let lacks = lacks(missing);
             explained.standing = LimitStanding::MissingKey;
             explained.why.push(missing.to_string());
-            explained.words = format!("{name} would apply{because}, but is left out: {lacks}.");
+            let instead = considered.limit.replaces.as_ref();
+            let instead =
+                instead.map(|other| format!(" So it does not take the place of {other}."));
+            let instead = instead.unwrap_or_default();
+            explained.words =
+                format!("{name} would apply{because}, but is left out: {lacks}.{instead}");
         }
         (LimitEffect::Unidentified(missing), _) => {
             let lacks = lacks(missing);

@@ -100,7 +100,10 @@ impl Operator {
             path: subject.path,
             headers: &described.headers,
         };
-        let considered = snapshot.policy.considered(&subject, cost);
+        let considered = match identity {
+            Identity::Refused(_) => snapshot.policy.considered_unauthorized(&subject, cost),
+            Identity::Known(_) | Identity::Anonymous => snapshot.policy.considered(&subject, cost),
+        };
         let mut looked = Vec::with_capacity(considered.len());
         for limit in &considered {
             looked.push(match limit.effect {
