@@ -263,6 +263,9 @@ impl fmt::Debug for Key<'_> {
 pub enum PartValue<'a> {
     /// Bytes of the request; escaped when written.
     Text(&'a [u8]),
+    /// A path or a part of one. Its letters count in either case, as those of a pattern do: where a
+    /// server serves `/API` for `/api`, both are one counter. Written in lower case.
+    Path(&'a str),
     /// An address, cut to its prefix.
     Address(IpAddr),
     /// One counter for all requests.
@@ -284,6 +287,11 @@ impl Hash for PartValue<'_> {
                 state.write_usize(bytes.len());
                 state.write(bytes);
             }
+            Self::Path(path) => {
+                state.write_u8(8);
+                state.write_usize(path.len());
+                hash_in_lower_case(state, path.as_bytes());
+            }
             Self::Address(ip) => hash_address(state, 1, ip),
             Self::AddressInstead(ip) => hash_address(state, 3, ip),
             Self::Global => state.write_u8(5),
@@ -294,6 +302,19 @@ impl Hash for PartValue<'_> {
                 state.write(tenant.as_bytes());
             }
         }
+    }
+}
+
+/// Hashes text without regard to the case of its letters, piece by piece, because nothing is copied
+/// to the heap on the way of a request.
+fn hash_in_lower_case<H: Hasher>(state: &mut H, text: &[u8]) {
+    const PIECE: usize = 64;
+    let mut lower = [0; PIECE];
+    for piece in text.chunks(PIECE) {
+        let lower = &mut lower[..piece.len()];
+        lower.copy_from_slice(piece);
+        lower.make_ascii_lowercase();
+        state.write(lower);
     }
 }
 
@@ -322,6 +343,7 @@ impl fmt::Display for PartValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(bytes) => write_escaped(f, bytes),
+            Self::Path(path) => write_escaped(f, path.to_ascii_lowercase().as_bytes()),
             Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
             Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
             Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),
@@ -377,10 +399,10 @@ fn part_of<'a>(
             .ok_or(MissingReason::Missing),
         KeyPart::Method => text(Some(subject.method)),
         KeyPart::Host => text(subject.host),
-        KeyPart::Path => text(Some(without_trailing_slash(subject.path))),
+        KeyPart::Path => Ok(PartValue::Path(without_trailing_slash(subject.path))),
         KeyPart::PathSegment(number) => match path::segments(subject.path).nth(number - 1) {
-            Some(segment) => text(Some(segment)),
-            None if *number == 1 => text(Some("root")),
+            Some(segment) => Ok(PartValue::Path(segment)),
+            None if *number == 1 => Ok(PartValue::Path("root")),
             None => Err(MissingReason::Missing),
         },
         KeyPart::Header(name) => header(subject.headers.get(name)).map(PartValue::Text),
@@ -411,7 +433,8 @@ fn given_part<'a>(part: &KeyPart, limit: &Limit, text: &'a str) -> PartValue<'a>
             None => PartValue::Shared,
         },
         KeyPart::Global => PartValue::Global,
-        KeyPart::Path => PartValue::Text(without_trailing_slash(text).as_bytes()),
+        KeyPart::Path => PartValue::Path(without_trailing_slash(text)),
+        KeyPart::PathSegment(_) => PartValue::Path(text),
         _ => PartValue::Text(text.as_bytes()),
     }
 }

@@ -186,6 +186,11 @@ fn edge_quota(key: &Key<'_>) -> String {
     /// Stands before a tenant.
     const TENANT: &str = "t";
     let limit = key.limit();
+    let is_mark = |value: PartValue<'_>| match value {
+        PartValue::Text(text) => text == TENANT.as_bytes(),
+        PartValue::Path(text) => text.eq_ignore_ascii_case(TENANT),
+        _ => false,
+    };
     let parts = match key.parts().next() {
         Some(PartValue::Tenant(tenant)) => {
             let words = tenant.split(':').map(str::as_bytes);
@@ -193,7 +198,7 @@ fn edge_quota(key: &Key<'_>) -> String {
             format!("{TENANT}:{}", words.collect::<Vec<_>>().join(":"))
         }
         _ if limit.is_global() => limit.name.clone(),
-        Some(PartValue::Text(text)) if text == TENANT.as_bytes() && limit.key.len() > 1 => {
+        Some(first) if is_mark(first) && limit.key.len() > 1 => {
             format!("%74{}", &bare_parts(key)[TENANT.len()..])
         }
         _ => bare_parts(key),

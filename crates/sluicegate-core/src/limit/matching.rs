@@ -19,7 +19,7 @@ use crate::subject::{HeaderValue, Subject};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// Any of these methods, compared as written.
+    /// Any of these methods, compared as written; `GET` covers `HEAD` too.
     pub methods: Vec<String>,
     /// Any of these hosts.
     pub hosts: Vec<HostPattern>,
@@ -78,7 +78,7 @@ impl Match {
     /// Returns true when every condition holds but the path's, which the policy's index has
     /// already matched.
     pub(crate) fn covers_rest(&self, subject: &Subject<'_>) -> bool {
-        (self.methods.is_empty() || self.methods.iter().any(|method| method == subject.method))
+        self.covers_method(subject.method)
             && (self.hosts.is_empty()
                 || subject
                     .host
@@ -89,6 +89,13 @@ impl Match {
                 .as_deref()
                 .is_none_or(|domain| subject.domain == Some(domain))
             && self.descriptors.iter().all(|entry| entry.covers(subject))
+    }
+
+    /// Returns true when the method is among those of the rule. A rule for `GET` covers `HEAD`:
+    /// servers run the same code for both.
+    pub(crate) fn covers_method(&self, sent: &str) -> bool {
+        let covers = |method: &String| method == sent || sent == "HEAD" && method == "GET";
+        self.methods.is_empty() || self.methods.iter().any(covers)
     }
 
     /// The number of conditions besides the path: between limits with equal paths, the one with
@@ -104,7 +111,8 @@ impl Match {
 
 /// A header that must be present, with a value if one is given.
 ///
-/// A header that occurs twice matches no value: which of the two counts would be a guess.
+/// Blanks around a value do not count. A header that occurs twice matches no value: which of the
+/// two counts would be a guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderMatch {
     /// The header's name, lower case.
@@ -118,7 +126,7 @@ impl HeaderMatch {
     pub(crate) fn covers(&self, subject: &Subject<'_>) -> bool {
         match (subject.headers.get(&self.name), &self.value) {
             (HeaderValue::Missing, _) => false,
-            (HeaderValue::One(value), Some(wanted)) => value == wanted.as_bytes(),
+            (HeaderValue::One(value), Some(wanted)) => value.trim_ascii() == wanted.as_bytes(),
             (HeaderValue::One(_) | HeaderValue::Repeated, None) => true,
             (HeaderValue::Repeated, Some(_)) => false,
         }

@@ -341,7 +341,7 @@ fn parts(key: &Key<'_>) -> Vec<ExplainedPart> {
     let is_own = |value: &PartValue<'_>| {
         matches!(
             value,
-            PartValue::Text(_) | PartValue::Address(_) | PartValue::Global
+            PartValue::Text(_) | PartValue::Path(_) | PartValue::Address(_) | PartValue::Global
         )
     };
     if !key.parts().all(|value| is_own(&value)) {

@@ -50,8 +50,9 @@ mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr,
-    ProxyHeaderFault, ReadRequest, RequestHead, extract, host_of, one_spelling,
+    AmbiguousHeader, ClientIp, Extracted, HeaderAmbiguity, HeaderLines, KeyHeaders, Misread,
+    PeerAddr, ProxyHeaderFault, ReadRequest, RequestHead, check_method, extract, host_of,
+    one_spelling,
 };
 pub use headers::{IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;
