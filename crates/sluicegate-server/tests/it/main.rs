@@ -18,6 +18,7 @@ mod identity;
 mod malformed_frames;
 mod metrics;
 mod metrics_docs;
+mod one_reading;
 mod paths;
 mod servers;
 mod smuggling;
