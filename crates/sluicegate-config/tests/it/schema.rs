@@ -205,7 +205,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 34] = [
+const SECTIONS: [(&str, &str); 35] = [
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -218,6 +218,10 @@ const SECTIONS: [(&str, &str); 34] = [
     (
         "/properties/proxy/properties/tls",
         "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }",
+    ),
+    (
+        "/properties/proxy/properties/refused_requests",
+        "proxy: { listen: \"127.0.0.1:0\", refused_requests: { rate: 1/s, ODD: 1 } }",
     ),
     (
         "/properties/proxy/properties/timeouts",

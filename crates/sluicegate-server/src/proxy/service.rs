@@ -127,8 +127,7 @@ async fn admit_request(
     match admit(&caller.handler.gate, &snapshot.gate, question).await {
         Ok(mut request) => {
             // Browsers ask before they send, and rules for methods seldom name this one.
-            let is_uncounted =
-                parts.method == Method::OPTIONS && request.admitted.decision.is_none();
+            let is_uncounted = parts.method == Method::OPTIONS && !request.admitted.is_counted();
             if is_uncounted && let Some(too_many) = too_many_refused(snapshot, request.client_ip) {
                 return Err(too_many);
             }

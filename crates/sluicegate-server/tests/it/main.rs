@@ -14,6 +14,7 @@ mod corpus;
 mod edge;
 mod external;
 mod framing;
+mod h2_conformance;
 mod identity;
 mod malformed_frames;
 mod metrics;
