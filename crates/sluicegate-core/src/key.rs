@@ -290,10 +290,10 @@ fn part_of<'a>(
             .ok_or(MissingReason::Missing),
         KeyPart::Method => text(Some(subject.method)),
         KeyPart::Host => text(subject.host),
-        KeyPart::Path => text(Some(without_trailing_slash(subject.path))),
+        KeyPart::Path => Ok(PartValue::Path(without_trailing_slash(subject.path))),
         KeyPart::PathSegment(number) => match path::segments(subject.path).nth(number - 1) {
-            Some(segment) => text(Some(segment)),
-            None if *number == 1 => text(Some("root")),
+            Some(segment) => Ok(PartValue::Path(segment)),
+            None if *number == 1 => Ok(PartValue::Path("root")),
             None => Err(MissingReason::Missing),
         },
         KeyPart::Header(name) => header_text(subject.headers.get(name)).map(PartValue::Text),
@@ -327,7 +327,8 @@ fn given_part<'a>(part: &KeyPart, limit: &Limit, text: &'a str) -> PartValue<'a>
             None => PartValue::Shared,
         },
         KeyPart::Global => PartValue::Global,
-        KeyPart::Path => PartValue::Text(without_trailing_slash(text).as_bytes()),
+        KeyPart::Path => PartValue::Path(without_trailing_slash(text)),
+        KeyPart::PathSegment(_) => PartValue::Path(text),
         _ => PartValue::Text(text.as_bytes()),
     }
 }

@@ -65,5 +65,5 @@ pub use quota::{
 pub use rate::{ParseRateError, parse_duration, parse_rate};
 pub use rule_error::ParseRuleError;
 pub use settings::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
-pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
+pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject, is_header_twin};
 pub use time::{Nanos, Timestamp};

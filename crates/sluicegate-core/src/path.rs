@@ -5,11 +5,16 @@
 //! before it is matched, used as a key and forwarded.
 //!
 //! The invariants: normalising twice changes nothing; the result begins with a slash, has no dot
-//! segments and no empty ones, and every escape in it is upper case and necessary.
+//! segments and no empty ones; a character that a path may hold is plain in it, and every other
+//! byte is an escape in upper case.
+//!
+//! Reserved characters that delimit nothing in a path (`@ $ : + , = & ! ' ( ) *`) are plain in the
+//! result, although RFC 3986 lets `%40` and `@` name two resources: the frameworks that servers are
+//! written in decode both to the same path, so they must be one for a limit as well.
 //!
 //! It is not simpler because servers disagree about some spellings: an encoded slash, a backslash,
-//! a `;`, a doubly encoded character. There is no spelling that is right for all of them, so such a
-//! path is refused instead of guessed.
+//! a `;`, a doubly encoded character, a character in more bytes of UTF-8 than it needs. There is no
+//! spelling that is right for all of them, so such a path is refused instead of guessed.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -20,13 +25,14 @@ use crate::rule_error::ParseRuleError;
 
 /// Brings a path (without query) to its one spelling, or refuses it.
 ///
-/// Dot segments and duplicate slashes go, unreserved characters are decoded, escapes are upper
-/// case. A path that two servers could read differently is refused.
+/// Dot segments and duplicate slashes go; what a path may hold is decoded, everything else is
+/// escaped in upper case. A path that two servers could read differently is refused.
 ///
 /// ```
 /// use sluicegate_core::normalise_path;
 ///
 /// assert_eq!(normalise_path("/api//./x/../%6cogin").unwrap(), "/api/login");
+/// assert_eq!(normalise_path("/%40ann%3Aprofile").unwrap(), "/@ann:profile");
 /// assert!(normalise_path("/api%2Flogin").is_err());
 /// ```
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
@@ -38,7 +44,7 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     if is_plain(path) {
         return Ok(Cow::Borrowed(path));
     }
-    let decoded = decode_unreserved(path)?;
+    let decoded = decode_path_characters(path)?;
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split('/') {
         match segment {
@@ -75,36 +81,40 @@ fn is_plain(path: &str) -> bool {
     })
 }
 
-/// The path with unreserved characters decoded and every other escape in upper case.
-fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
+/// The path with every character that it may hold decoded, and every other byte escaped in upper
+/// case.
+fn decode_path_characters(path: &str) -> Result<String, AmbiguousPath> {
     let refuse = |found| Err(AmbiguousPath { found });
     let bytes = path.as_bytes();
     let mut decoded = String::with_capacity(path.len());
+    let mut before = 0;
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         at += 1;
-        match byte {
-            b'%' => {
+        let is_escape = byte == b'%';
+        let value = match is_escape {
+            false => byte,
+            true => {
                 let Some(value) = bytes.get(at..at + 2).and_then(hex_pair) else {
                     return refuse("a broken escape");
                 };
                 at += 2;
-                match value {
-                    b'/' | b'\\' => return refuse("an encoded slash"),
-                    0..0x20 | 0x7f => return refuse("an encoded control character"),
-                    b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                        decoded.push(value.into())
-                    }
-                    _ => push_escape(&mut decoded, value),
-                }
+                value
             }
-            b'\\' => return refuse("a backslash"),
-            b';' => return refuse("a semicolon"),
-            b'?' | b'#' => return refuse("a query or fragment"),
-            0..=0x20 | 0x7f => return refuse("a control character or space"),
-            0x21..=0x7e => decoded.push(byte.into()),
-            0x80.. => push_escape(&mut decoded, byte),
+        };
+        match (value, is_escape) {
+            (b'/' | b'\\', true) => return refuse("an encoded slash"),
+            (0..0x20 | 0x7f, true) => return refuse("an encoded control character"),
+            (b'\\', false) => return refuse("a backslash"),
+            (b';', false) => return refuse("a semicolon"),
+            (b'?' | b'#', false) => return refuse("a query or fragment"),
+            (0..=0x20 | 0x7f, false) => return refuse("a control character or space"),
+            _ if is_overlong(before, value) => return refuse("an overlong character"),
+            (b'/', false) => decoded.push('/'),
+            _ if is_path_character(value) => decoded.push(value.into()),
+            _ => push_escape(&mut decoded, value),
         }
+        before = value;
     }
     // Searched in the result, where `%25%34%31` has become `%2541`.
     let is_escape = |rest: &str| {
@@ -119,6 +129,20 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
         return refuse("a doubly encoded character");
     }
     Ok(decoded)
+}
+
+/// Returns true for a character that delimits nothing in a segment and may be in it as it is: the
+/// `pchar` of RFC 3986 without the semicolon, at which some servers end a segment.
+fn is_path_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
+}
+
+/// Returns true when two bytes begin a character in more bytes of UTF-8 than it needs, as `%C0%AF`
+/// does for a slash. A lenient decoder takes it for that character, a strict one does not.
+fn is_overlong(before: u8, byte: u8) -> bool {
+    matches!(byte, 0xc0 | 0xc1)
+        || before == 0xe0 && (0x80..0xa0).contains(&byte)
+        || before == 0xf0 && (0x80..0x90).contains(&byte)
 }
 
 /// The byte that two hexadecimal digits stand for.
@@ -360,6 +384,29 @@ mod tests {
     }
 
     #[test]
+    fn every_character_has_one_spelling() {
+        for byte in 0x20..0x7f_u8 {
+            let character = char::from(byte);
+            let plain = normalise(&format!("/a{character}b")).map(Cow::into_owned);
+            let upper = normalise(&format!("/a%{byte:02X}b")).map(Cow::into_owned);
+            let lower = normalise(&format!("/a%{byte:02x}b")).map(Cow::into_owned);
+            assert_eq!(upper, lower, "{character}");
+            // A delimiter is not the same as its escape, and a blank is never plain.
+            if !b"/\\;?#% ".contains(&byte) {
+                assert_eq!(plain, upper, "{character}");
+            }
+        }
+        assert_eq!(
+            normalise("/%40%24%3A%2B%2C%3D%26%21%27%28%29%2A").unwrap(),
+            "/@$:+,=&!'()*"
+        );
+        assert_eq!(
+            normalise("/{a}|\"<>^`[]").unwrap(),
+            "/%7Ba%7D%7C%22%3C%3E%5E%60%5B%5D"
+        );
+    }
+
+    #[test]
     fn a_pattern_covers_its_path_and_what_lies_below() {
         let covers =
             |pattern: &str, path: &str| pattern.parse::<PathPattern>().unwrap().covers(path);
@@ -399,6 +446,13 @@ mod tests {
             "/a?b",
             "/a#b",
             "/a%7f",
+            "/%c0%af",
+            "/%C0%AE%C0%AE/etc",
+            "/%c1%81pi",
+            "/%e0%80%af",
+            "/%E0%9f%BF",
+            "/%f0%80%80%af",
+            "/%f0%8f%bf%bf",
         ] {
             assert!(normalise(spelling).is_err(), "{spelling}");
         }

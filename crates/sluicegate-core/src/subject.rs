@@ -114,6 +114,29 @@ pub trait Headers: Sync {
     fn each_line<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8]));
 }
 
+/// Returns true when two different header names are one for CGI and its successors (WSGI, PHP,
+/// Rack), which map every sign that is neither letter nor digit to `_`.
+///
+/// ```
+/// use sluicegate_core::is_header_twin;
+///
+/// assert!(is_header_twin("x-tenant-id", "x_tenant.id"));
+/// assert!(!is_header_twin("x-tenant-id", "x-tenant-id"));
+/// assert!(!is_header_twin("x-tenant-id", "x-tenant-ip"));
+/// ```
+pub fn is_header_twin(name: &str, sent: &str) -> bool {
+    let mapped = |byte: u8| {
+        if byte.is_ascii_alphanumeric() {
+            byte
+        } else {
+            b'_'
+        }
+    };
+    name.len() == sent.len()
+        && name != sent
+        && name.bytes().map(mapped).eq(sent.bytes().map(mapped))
+}
+
 /// The lines of a request under one header name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderValue<'a> {

@@ -73,6 +73,14 @@ pub struct Admitted {
     pub routing: Option<Arc<ExternalLimits>>,
 }
 
+impl Admitted {
+    /// True when a limit has counted the candidate.
+    pub fn is_counted(&self) -> bool {
+        let decision = self.decision.as_ref();
+        decision.is_some_and(|decision| decision.outcomes().next().is_some())
+    }
+}
+
 /// A request that may go on, and what was read in it on the way.
 pub struct AdmittedRequest {
     /// What its limits decided.

@@ -254,7 +254,8 @@ fn single_value<'a>(
     let mut lines = headers.get_all(name).iter();
     match (lines.next(), lines.next()) {
         (None, _) => Ok(None),
-        (Some(line), None) => Ok(Some(line.as_bytes())),
+        // Blanks around a value do not count, as in keys and rules.
+        (Some(line), None) => Ok(Some(line.as_bytes().trim_ascii())),
         (Some(_), Some(_)) => Err(AuthFailure::Repeated),
     }
 }

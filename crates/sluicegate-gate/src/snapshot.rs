@@ -8,7 +8,7 @@ use sluicegate::http::{ClientIp, KeyHeaders, ResponseHeaders};
 use sluicegate_config::{BodyStyle, Config};
 use sluicegate_core::Policy;
 
-use crate::access::AccessLists;
+use crate::access::{AccessLists, Ruling};
 use crate::auth::Authenticator;
 use crate::external::{External, Externals};
 use crate::telemetry::Metrics;
@@ -79,6 +79,11 @@ impl Snapshot {
             log_access: config.log.access,
             log_rejections: config.log.rate_limit_line,
         })
+    }
+
+    /// True for a client on the allow list.
+    pub fn is_exempt(&self, client: IpAddr) -> bool {
+        self.access.of_address(client) == Some(Ruling::Allow)
     }
 
     /// True for a peer whose forwarding headers are believed.

@@ -272,6 +272,7 @@ impl Known {
         let part = |value: PartValue<'_>| match value {
             PartValue::Text(bytes) => std::str::from_utf8(bytes).ok().map(Box::from),
             PartValue::Query(text) => String::from_utf8(text.decoded().into()).ok().map(Box::from),
+            PartValue::Path(path) => Some(path.to_ascii_lowercase().into()),
             PartValue::Address(address) => Some(address.to_string().into()),
             PartValue::Global => Some("".into()),
             PartValue::AddressInstead(_) | PartValue::Shared | PartValue::Tenant(_) => None,

@@ -36,6 +36,12 @@ pub trait Handler: Send + Sync + Sized + 'static {
         connection: &Arc<Connection<Self>>,
         request: IncomingRequest,
     ) -> impl Future<Output = HttpResponse<Self::Body>> + Send;
+
+    /// Asked when a client has sent something that is not HTTP: false closes its connection without
+    /// an answer.
+    fn answers_malformed(_connection: &Connection<Self>) -> bool {
+        true
+    }
 }
 
 /// One client's connection, as its requests see it.

@@ -54,6 +54,9 @@ pub(crate) async fn serve<H: Handler>(
         {
             Ok(Some(head)) => head,
             Ok(None) | Err(HeadError::Closed) => return Http1End::Finished,
+            Err(HeadError::Malformed(..)) if !H::answers_malformed(connection) => {
+                return Http1End::Malformed;
+            }
             Err(HeadError::Malformed(status, words)) => {
                 let mut outgoing = Outgoing::default();
                 response_head::refuse(&mut outgoing, status, words);

@@ -146,7 +146,7 @@ pub use counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
 pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
 pub use http1_client::{Exchange, ExchangeBody, ExchangeError};
 pub use inherited::InheritedSockets;
-pub use request_body::{ClientBody, ForwardedBody};
+pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
 pub use stall_timeout::StallTimeout;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};

@@ -6,8 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
-use http::header::EXPECT;
+use http::header::{EXPECT, HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -88,11 +87,21 @@ pub struct ForwardedBody {
     /// Bytes that may still come; `None` is any number.
     left: Option<u64>,
     progress: Option<Arc<UploadProgress>>,
+    /// The trailers that may follow; `None` without a body.
+    trailers: Option<TrailerFilter>,
 }
 
+/// Says which trailers a client may send.
+pub type TrailerFilter = Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>;
+
 impl ForwardedBody {
-    /// Forwards at most `bytes_max` of a client's body.
-    pub fn new(incoming: ClientBody, bytes_max: Option<u64>, pace: UploadPace) -> Self {
+    /// Forwards at most `bytes_max` of a client's body, and the trailers that may follow it.
+    pub fn new(
+        incoming: ClientBody,
+        bytes_max: Option<u64>,
+        pace: UploadPace,
+        trailers: &TrailerFilter,
+    ) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
@@ -104,6 +113,7 @@ impl ForwardedBody {
             incoming,
             left: bytes_max,
             progress,
+            trailers: Some(Arc::clone(trailers)),
         }
     }
 
@@ -113,6 +123,26 @@ impl ForwardedBody {
             incoming: ClientBody::Empty,
             left: None,
             progress: None,
+            trailers: None,
+        }
+    }
+
+    /// The frame without trailers that may not be there.
+    fn with_allowed_trailers(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let Some(is_allowed) = &self.trailers else {
+            return frame;
+        };
+        match frame.into_trailers() {
+            Err(data) => data,
+            Ok(sent) => {
+                let mut allowed = HeaderMap::new();
+                for (name, value) in &sent {
+                    if is_allowed(name) {
+                        allowed.append(name, value.clone());
+                    }
+                }
+                Frame::trailers(allowed)
+            }
         }
     }
 
@@ -152,7 +182,7 @@ impl Body for ForwardedBody {
                     };
                     *left = rest;
                 }
-                Poll::Ready(Some(Ok(frame)))
+                Poll::Ready(Some(Ok(self.with_allowed_trailers(frame))))
             }
         }
     }

@@ -33,6 +33,9 @@ pub fn validate(
     check_method(&parts.method)?;
     check_size(parts, bounds)?;
     check_target(parts, is_http2)?;
+    if is_http2 {
+        check_blanks(parts)?;
+    }
     host::check(parts)?;
     check_expectation(parts)
 }
@@ -108,6 +111,20 @@ fn check_target(parts: &Parts, is_http2: bool) -> Result<(), InvalidRequest> {
         Ok(())
     } else {
         Err(InvalidRequest::TargetBytes)
+    }
+}
+
+/// Refuses blanks around a value (RFC 9113, section 8.2.1). The HTTP/1 parser removes them; over
+/// HTTP/2 they would be a part of the value here, and no longer for the server behind.
+fn check_blanks(parts: &Parts) -> Result<(), InvalidRequest> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let has_blanks = |value: &http::HeaderValue| {
+        let bytes = value.as_bytes();
+        bytes.first().is_some_and(is_blank) || bytes.last().is_some_and(is_blank)
+    };
+    match parts.headers.values().any(has_blanks) {
+        true => Err(InvalidRequest::Blanks),
+        false => Ok(()),
     }
 }
 

@@ -12,8 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::raw_socket;
 pub use connection::{H2Connection, Received};
-use fields::status;
-pub use fields::{field, get_fields, post_fields, push_integer};
+pub use fields::{field, get_fields, post_fields, push_integer, status};
 
 /// The bytes with which a client begins.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -23,6 +23,7 @@ mod exhaustion;
 mod external;
 mod first_minute;
 mod forwarding;
+mod frameworks;
 mod gateways;
 mod grpc;
 mod guessing;

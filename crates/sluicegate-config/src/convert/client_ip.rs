@@ -13,8 +13,8 @@ const HEADERS: [ProxyHeader; 3] = [
     ProxyHeader::XRealIp,
 ];
 
-/// The rules, and the prefixes that every limit counts by.
-pub(super) fn client_ip(field: Option<&Field<'_>>) -> (ClientIp, Prefixes) {
+/// The rules, with the prefixes that every limit counts by.
+pub(super) fn client_ip(field: Option<&Field<'_>>) -> ClientIp {
     let read = field.and_then(|field| {
         field.section(|section| {
             let trusted_proxies = section.all("trusted_proxies", Field::cidr);
@@ -27,20 +27,19 @@ pub(super) fn client_ip(field: Option<&Field<'_>>) -> (ClientIp, Prefixes) {
                 prefix("ipv4_prefix", 32, 32),
                 prefix("ipv6_prefix", 64, 128),
             );
-            (
-                ClientIp {
-                    trusted_proxies,
-                    header,
-                },
-                prefixes.unwrap_or_default(),
-            )
+            ClientIp {
+                trusted_proxies,
+                header,
+                prefixes: prefixes.unwrap_or_default(),
+            }
         })
     });
     let by_default = ClientIp {
         trusted_proxies: Vec::new(),
         header: ProxyHeader::default(),
+        prefixes: Prefixes::default(),
     };
-    read.unwrap_or((by_default, Prefixes::default()))
+    read.unwrap_or(by_default)
 }
 
 /// A header by its name, in any case.

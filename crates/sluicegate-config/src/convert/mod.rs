@@ -33,7 +33,8 @@ use crate::typed::{Config, StoreKind};
 /// The whole configuration; `None` when the file is not a section at its top.
 pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
     field.section(|top| {
-        let (client_ip, prefixes) = client_ip::client_ip(top.subsection("client_ip").as_ref());
+        let client_ip = client_ip::client_ip(top.subsection("client_ip").as_ref());
+        let prefixes = client_ip.prefixes;
         let store = store::store(top.subsection("store").as_ref());
         let external = top.subsection("external");
         let external_settings = external

@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use sluicegate_core::Nanos;
+use sluicegate_core::{Nanos, Quota};
 
+use super::quota::rate_and_burst;
 use super::upstream;
 use crate::field::{Field, Section};
 use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
@@ -23,6 +24,7 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
             timeouts: timeouts(section.subsection("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
             bounds: bounds(section),
+            refused_requests: refused_requests(section.subsection("refused_requests").as_ref()),
             proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),
             workers: section
                 .optional("workers", |field| field.whole_number(1..=1_024))
@@ -73,6 +75,22 @@ pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
         cert: cert.unwrap_or_default(),
         key: key.unwrap_or_default(),
     }
+}
+
+/// `{ enabled, rate, burst }`: by default ten a second, and a hundred at once.
+fn refused_requests(field: Option<&Field<'_>>) -> Option<Quota> {
+    let by_default = Quota::per_second(10).burst(100).into();
+    let Some(field) = field else {
+        return Some(by_default);
+    };
+    field.section(|section| {
+        let is_on = section.enabled();
+        let quota = match section.present(&["rate", "burst"]).is_empty() {
+            true => Some(by_default),
+            false => rate_and_burst(section),
+        };
+        quota.filter(|_| is_on)
+    })?
 }
 
 /// Every timeout, with its default.

@@ -107,6 +107,18 @@ fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
     made.map_err(|error| note_quota_error(limit, error)).ok()
 }
 
+/// The quota of a section that has `rate` and `burst` and no other notation.
+pub(super) fn rate_and_burst(section: &mut Section<'_>) -> Option<Quota> {
+    let burst = section.optional("burst", |field| field.at_least_one(NO_BURST));
+    let has_burst = section.has("burst");
+    let rate = section.need("rate", "requests per time, such as 10/s");
+    let (count, period) = read_rate(&rate?)?;
+    // A burst that could not be read has been noted.
+    let burst = if has_burst { burst? } else { count };
+    let made = Quota::new(count, period, burst);
+    made.map_err(|error| note_quota_error(section, error)).ok()
+}
+
 /// Units and their period; 0 units are unlimited. Only `average` can be 0: a rate of 0 looks like a
 /// block and would be the opposite.
 fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {

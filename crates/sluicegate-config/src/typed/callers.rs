@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use sluicegate_core::address::Prefixes;
 use sluicegate_core::{Nanos, ProxyHeader};
 
 /// The rules that find the client's address.
@@ -12,6 +13,8 @@ pub struct ClientIp {
     pub trusted_proxies: Vec<IpNet>,
     /// The header that they write.
     pub header: ProxyHeader,
+    /// The leading bits of an address that make a caller, where no limit says so.
+    pub prefixes: Prefixes,
 }
 
 /// The credentials that callers may show.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use sluicegate_core::{Nanos, PathPattern};
+use sluicegate_core::{Nanos, PathPattern, Quota};
 
 /// The reverse proxy.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,9 @@ pub struct Proxy {
     pub max_connections: usize,
     /// The largest request.
     pub bounds: Bounds,
+    /// The quota of each client address for requests that are refused before any limit is asked;
+    /// `None` is any number.
+    pub refused_requests: Option<Quota>,
     /// Peers from whom the PROXY protocol (version 1 or 2) is required; empty is off.
     pub proxy_protocol_from: Vec<IpNet>,
     /// Threads, each with a runtime of its own, 1 to 1,024; `None` is as many as cores.

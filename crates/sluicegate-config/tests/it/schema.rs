@@ -220,6 +220,10 @@ const SECTIONS: [(&str, &str); 35] = [
         "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }",
     ),
     (
+        "/properties/proxy/properties/refused_requests",
+        "proxy: { listen: \"127.0.0.1:0\", refused_requests: { rate: 1/s, ODD: 1 } }",
+    ),
+    (
         "/properties/proxy/properties/timeouts",
         "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }",
     ),

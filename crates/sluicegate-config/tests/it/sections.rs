@@ -5,6 +5,7 @@ use sluicegate_config::{
     ProxyHeader, Response, Source, Upstream, load,
 };
 use sluicegate_core::Nanos;
+use sluicegate_core::address::Prefixes;
 
 use crate::{good, wrong};
 
@@ -29,8 +30,11 @@ fn client_addresses_are_found_as_configured() {
     let by_default = ClientIp {
         trusted_proxies: vec![],
         header: ProxyHeader::XForwardedFor,
+        prefixes: Prefixes::default(),
     };
     assert_eq!(good("").client_ip, by_default);
+    let wide = good("client_ip: { ipv4_prefix: 24, ipv6_prefix: 48 }").client_ip;
+    assert_eq!(wide.prefixes, Prefixes::new(24, 48).unwrap());
     let config =
         good("client_ip: { trusted_proxies: [10.0.0.0/8, 2001:db8::/32], header: Forwarded }");
     assert_eq!(

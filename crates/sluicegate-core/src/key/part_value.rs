@@ -16,6 +16,9 @@ pub enum PartValue<'a> {
     /// A text of the query string that has to be decoded; hashed and written like the text it stands
     /// for.
     Query(QueryText<'a>),
+    /// A path or a part of one. Its letters count in either case, as those of a pattern do: where a
+    /// server serves `/API` for `/api`, both are one counter. Written in lower case.
+    Path(&'a str),
     /// An address, cut to its prefix.
     Address(IpAddr),
     /// One counter for all requests.
@@ -34,6 +37,7 @@ impl<'a> PartValue<'a> {
         match *self {
             Self::Text(bytes) => Some(Cow::Borrowed(bytes)),
             Self::Query(text) => Some(text.decoded()),
+            Self::Path(path) => Some(Cow::Owned(path.to_ascii_lowercase().into_bytes())),
             Self::Address(_)
             | Self::Global
             | Self::AddressInstead(_)
@@ -66,6 +70,11 @@ impl Hash for PartValue<'_> {
         match self {
             Self::Text(bytes) => hash_text(state, bytes),
             Self::Query(text) => hash_text(state, &text.decoded()),
+            Self::Path(path) => {
+                state.write_u8(8);
+                state.write_usize(path.len());
+                hash_in_lower_case(state, path.as_bytes());
+            }
             Self::Address(ip) => hash_address(state, 1, ip),
             Self::AddressInstead(ip) => hash_address(state, 3, ip),
             Self::Global => state.write_u8(5),
@@ -76,6 +85,19 @@ impl Hash for PartValue<'_> {
                 state.write(tenant.as_bytes());
             }
         }
+    }
+}
+
+/// Hashes text without regard to the case of its letters, piece by piece, because nothing is copied
+/// to the heap on the way of a request.
+fn hash_in_lower_case<H: Hasher>(state: &mut H, text: &[u8]) {
+    const PIECE: usize = 64;
+    let mut lower = [0; PIECE];
+    for piece in text.chunks(PIECE) {
+        let lower = &mut lower[..piece.len()];
+        lower.copy_from_slice(piece);
+        lower.make_ascii_lowercase();
+        state.write(lower);
     }
 }
 
@@ -112,6 +134,7 @@ impl fmt::Display for PartValue<'_> {
         match self {
             Self::Text(bytes) => write_escaped(f, bytes),
             Self::Query(text) => write_escaped(f, &text.decoded()),
+            Self::Path(path) => write_escaped(f, path.to_ascii_lowercase().as_bytes()),
             Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
             Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
             Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),

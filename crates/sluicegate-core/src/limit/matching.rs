@@ -20,7 +20,7 @@ use crate::subject::{HeaderValue, Principal, Subject};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// Any of these methods, compared as written.
+    /// Any of these methods, compared as written; `GET` covers `HEAD` too.
     pub methods: Vec<String>,
     /// Any of these hosts.
     pub hosts: Vec<HostPattern>,
@@ -135,7 +135,7 @@ impl Match {
     /// Returns true when every condition holds that is about the request and not about its caller,
     /// except the path's.
     pub(crate) fn covers_request(&self, subject: &Subject<'_>) -> bool {
-        (self.methods.is_empty() || self.methods.iter().any(|method| method == subject.method))
+        self.covers_method(subject.method)
             && (self.hosts.is_empty()
                 || subject
                     .host
@@ -147,6 +147,13 @@ impl Match {
                 .as_deref()
                 .is_none_or(|domain| subject.domain == Some(domain))
             && self.descriptors.iter().all(|entry| entry.covers(subject))
+    }
+
+    /// Returns true when the method is among those of the rule. A rule for `GET` covers `HEAD`:
+    /// servers run the same code for both.
+    pub(crate) fn covers_method(&self, sent: &str) -> bool {
+        let covers = |method: &String| method == sent || sent == "HEAD" && method == "GET";
+        self.methods.is_empty() || self.methods.iter().any(covers)
     }
 
     /// Returns true when every condition on the verified caller holds.
@@ -191,7 +198,8 @@ impl Match {
 
 /// A header that must be present, with a value if one is given.
 ///
-/// A header that occurs twice matches no value: which of the two counts would be a guess.
+/// Blanks around a value do not count. A header that occurs twice matches no value: which of the
+/// two counts would be a guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderMatch {
     /// The header's name, lower case.
@@ -205,7 +213,7 @@ impl HeaderMatch {
     pub(crate) fn covers(&self, subject: &Subject<'_>) -> bool {
         match (subject.headers.get(&self.name), &self.value) {
             (HeaderValue::Missing, _) => false,
-            (HeaderValue::One(value), Some(wanted)) => value == wanted.as_bytes(),
+            (HeaderValue::One(value), Some(wanted)) => value.trim_ascii() == wanted.as_bytes(),
             (HeaderValue::One(_) | HeaderValue::Repeated, None) => true,
             (HeaderValue::Repeated, Some(_)) => false,
         }

@@ -31,10 +31,7 @@ pub(super) fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Conditi
         Condition { words, holds }
     });
     let methods = (!matching.methods.is_empty()).then(|| {
-        let holds = matching
-            .methods
-            .iter()
-            .any(|method| method == subject.method);
+        let holds = matching.covers_method(subject.method);
         of_list("method", subject.method, &matching.methods, holds)
     });
     let hosts = (!matching.hosts.is_empty()).then(|| host_condition(&matching.hosts, subject.host));

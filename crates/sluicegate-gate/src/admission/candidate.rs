@@ -4,7 +4,7 @@ use std::borrow::{Borrow, Cow};
 use std::time::SystemTime;
 
 use http::HeaderMap;
-use sluicegate::http::{Extracted, Misread, RequestHead};
+use sluicegate::http::{Extracted, Misread, RequestHead, check_method};
 use sluicegate_core::{Charge, MissingKey, Stage, Subject};
 
 use super::{
@@ -154,6 +154,7 @@ impl Candidate for DescribedRequest<'_> {
 
     async fn pass(self, entrance: Entrance<'_>) -> Result<Admitted, Refusal> {
         let Entrance { gate, snapshot, .. } = entrance;
+        check_method(self.subject.method).map_err(Refusal::Misread)?;
         let twin = snapshot
             .key_headers
             .find_ambiguous(&snapshot.policy, self.headers);

@@ -51,6 +51,8 @@ pub enum InvalidRequest {
     BodyTooLong,
     /// A request of HTTP/2 has this header, which belongs to a connection of HTTP/1.
     ConnectionHeader(&'static str),
+    /// A value begins or ends with a blank, over HTTP/2.
+    Blanks,
     /// `Expect` is anything but `100-continue`.
     Expectation,
 }
@@ -112,6 +114,7 @@ impl fmt::Display for InvalidRequest {
             Self::UpgradeWithBody => "a request with Upgrade has a body",
             Self::BodyTooLong => "the body is too long",
             Self::ConnectionHeader(name) => return write!(f, "{name} does not exist in HTTP/2"),
+            Self::Blanks => "a header's value begins or ends with a blank",
             Self::Expectation => "Expect is not 100-continue",
         })
     }

@@ -376,7 +376,11 @@ fn parts(key: &Key<'_>) -> Vec<ExplainedPart> {
     let is_own = |value: &PartValue<'_>| {
         matches!(
             value,
-            PartValue::Text(_) | PartValue::Query(_) | PartValue::Address(_) | PartValue::Global
+            PartValue::Text(_)
+                | PartValue::Query(_)
+                | PartValue::Path(_)
+                | PartValue::Address(_)
+                | PartValue::Global
         )
     };
     if !key.parts().all(|value| is_own(&value)) {

@@ -79,7 +79,7 @@ pub(super) async fn forward(
     // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
-    let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace);
+    let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace, &snapshot.trailers);
     let mut unreachable = None;
     for server in candidates.in_turn() {
         let of_server = |answer| ForwardedResponse {

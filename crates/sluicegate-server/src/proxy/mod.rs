@@ -8,6 +8,7 @@ mod forward;
 mod forward_failure;
 mod grpc;
 mod http2_forward;
+mod refused_requests;
 mod request_guard;
 pub(crate) mod rewrite;
 mod service;

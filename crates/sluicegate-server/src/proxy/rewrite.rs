@@ -8,6 +8,7 @@ mod key_headers;
 mod twins;
 
 pub use key_headers::key_headers;
+pub use twins::trailer_filter;
 
 use std::net::IpAddr;
 
@@ -15,6 +16,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri, Version};
 use sluicegate_net::{HeaderText, UpgradeRequest, hop_by_hop};
+use smallvec::SmallVec;
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -57,6 +59,7 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl HeaderSink) {
     let named = hop_by_hop::named(&parts.headers, hop.key_headers);
     let mut trusted = forwarded::TrustedForwarding::default();
     let (mut takes_trailers, mut has_length) = (false, false);
+    let mut cookies: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for (name, value) in &parts.headers {
         match name.as_str() {
             "te" => takes_trailers |= hop_by_hop::has_option(value, "trailers"),
@@ -67,6 +70,9 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl HeaderSink) {
                 lines.sent(name, value);
             }
             "host" | "expect" | "x-request-id" | "x-real-ip" => {}
+            "cookie" => cookies.extend([b"; ", value.as_bytes()]),
+            // Frameworks behind IIS and ISAPI take the path from these, which no limit has seen.
+            "x-original-url" | "x-rewrite-url" if !hop.peer_is_trusted => {}
             // CGI programs would read it as `HTTP_PROXY`; no client has reason to send it.
             "proxy" => {}
             other if hop_by_hop::is_hop_by_hop(other) => {}
@@ -78,6 +84,10 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl HeaderSink) {
             other if named.contains(&other) || twins::is_twin(other, hop.key_headers) => {}
             _ => lines.sent(name, value),
         }
+    }
+    // One line (RFC 9113, section 8.2.3): HTTP/2 splits cookies, and servers of HTTP/1 read one.
+    if let Some((_, one_line)) = cookies.split_first() {
+        lines.ours(&header::COOKIE, one_line);
     }
     let host = host(parts);
     lines.ours(&header::HOST, &[host]);

@@ -3,12 +3,13 @@
 //! `validate` comes first, because a request with ambiguous framing must close its connection; then
 //! admission; only then is a server touched.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{ALLOW, CONTENT_LENGTH, HeaderMap, HeaderName};
 use http::request::Parts;
+use http::{Method, StatusCode};
 use http_body::Body;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
 use sluicegate_gate::admission::{
@@ -17,7 +18,7 @@ use sluicegate_gate::admission::{
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::request_id::{self, RequestId};
 use sluicegate_gate::telemetry::TRACEPARENT;
-use sluicegate_gate::telemetry::metrics::RequestOutcome;
+use sluicegate_gate::telemetry::metrics::{DecisionAnswer, RequestOutcome};
 use sluicegate_net::{
     BodyEnd, ClientBody, Connection, Handler, HttpResponse, IncomingRequest, InvalidRequest,
     ResponseLines, upgrade_of, validate,
@@ -43,6 +44,13 @@ impl Handler for ProxyState {
     ) -> impl Future<Output = HttpResponse<ProxyBody>> + Send {
         let IncomingRequest { parts, end, body } = request;
         answer(connection, parts, end, body)
+    }
+
+    fn answers_malformed(connection: &ClientConnection) -> bool {
+        let snapshot = connection.handler.snapshot();
+        let peer = connection.peer.ip();
+        // Behind a trusted proxy nobody knows who sent it.
+        snapshot.gate.trusts(peer) || too_many_refused(&snapshot, Some(peer)).is_none()
     }
 }
 
@@ -96,8 +104,11 @@ async fn admit_request(
 ) -> Result<AdmittedRequest, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
     let valid = end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
-    valid.map_err(|refusal| malformed(&refusal))?;
     let client_ip = &snapshot.gate.client_ip;
+    if let Err(refusal) = valid {
+        let client_ip = client_ip.resolve(Some(caller.peer.ip()), &parts.headers);
+        return Err(too_many_refused(snapshot, client_ip).unwrap_or_else(|| malformed(&refusal)));
+    }
     let head = RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path(),
@@ -117,13 +128,39 @@ async fn admit_request(
     };
     match admit(&caller.handler.gate, &snapshot.gate, question).await {
         Ok(mut request) => {
+            // Browsers ask before they send, and rules for methods seldom name this one.
+            let is_uncounted = parts.method == Method::OPTIONS && !request.admitted.is_counted();
+            if is_uncounted && let Some(too_many) = too_many_refused(snapshot, request.client_ip) {
+                return Err(too_many);
+            }
             if let Some(target) = request.rewritten_target.take() {
                 parts.uri = target;
             }
             Ok(request)
         }
-        Err(refusal) => Err(refused(snapshot, parts, &refusal)),
+        Err(refusal) => {
+            let address = match refusal.label() {
+                DecisionAnswer::Refused => {
+                    client_ip.resolve(Some(caller.peer.ip()), &parts.headers)
+                }
+                _ => None,
+            };
+            let too_many = too_many_refused(snapshot, address);
+            Err(too_many.unwrap_or_else(|| refused(snapshot, parts, &refusal)))
+        }
     }
+}
+
+/// Counts a request that no limit has counted. Returns the response to a client that has sent too
+/// many of them; clients on the allow list may send any number.
+fn too_many_refused(snapshot: &ProxySnapshot, client: Option<IpAddr>) -> Option<RefusedRequest> {
+    let counter = snapshot.refused_requests.as_deref()?;
+    let client = client.filter(|client| !snapshot.gate.is_exempt(*client))?;
+    let too_many = counter.count(client).err()?;
+    Some(RefusedRequest {
+        outcome: RequestOutcome::of_refusal(DecisionAnswer::Limited),
+        answer: too_many.answer(),
+    })
 }
 
 /// The response to a request that admission refused.

@@ -11,8 +11,9 @@ use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
 use sluicegate_gate::external::Backend;
 use sluicegate_gate::gate::Gate;
 use sluicegate_gate::snapshot::Snapshot;
-use sluicegate_net::tls;
+use sluicegate_net::{TrailerFilter, tls};
 
+use super::refused_requests::RefusedRequests;
 use super::rewrite;
 use super::upstream::{RouteTable, ServerRegistry, UpstreamServer};
 
@@ -30,7 +31,11 @@ pub(crate) struct ProxySettings {
     pub(super) bounds: Bounds,
     pub(super) timeouts: Timeouts,
     /// Headers that limits and credentials are read from.
-    pub(super) key_headers: Vec<HeaderName>,
+    pub(super) key_headers: Arc<[HeaderName]>,
+    /// Counts requests that are refused before any limit is asked.
+    pub(super) refused_requests: Option<Arc<RefusedRequests>>,
+    /// The trailers that clients may send.
+    pub(super) trailers: TrailerFilter,
 }
 
 impl std::ops::Deref for ProxySnapshot {
@@ -73,7 +78,7 @@ impl ProxyState {
         echo: Option<u16>,
     ) -> Result<Self, Vec<String>> {
         let servers = ServerRegistry::default();
-        let settings = settings(config, proxy, &servers, echo)?;
+        let settings = settings(config, proxy, &servers, echo, None)?;
         let snapshot = ProxySnapshot {
             gate: Arc::clone(&gate.snapshot()),
             settings: Arc::new(settings),
@@ -96,7 +101,11 @@ impl ProxyState {
     /// a restart.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Arc<ProxySettings>, Vec<String>> {
         match &config.proxy {
-            Some(proxy) => settings(config, proxy, &self.servers, self.echo).map(Arc::new),
+            Some(proxy) => {
+                let in_force = self.snapshot();
+                let refused = in_force.refused_requests.as_ref();
+                settings(config, proxy, &self.servers, self.echo, refused).map(Arc::new)
+            }
             None => Ok(Arc::clone(&self.snapshot().settings)),
         }
     }
@@ -128,19 +137,30 @@ fn settings(
     proxy: &Proxy,
     servers: &ServerRegistry,
     echo: Option<u16>,
+    refused_requests: Option<&Arc<RefusedRequests>>,
 ) -> Result<ProxySettings, Vec<String>> {
     let routes = servers.routes(&proxy.routes, echo);
     let tls = proxy.tls.as_ref();
     let tls = tls.map(|files| tls::server_config(files, None, "proxy.tls", &["h2", "http/1.1"]));
     let tls = tls.transpose().map_err(|mistake| vec![mistake]);
     match (routes, tls) {
-        (Ok(routes), Ok(tls)) => Ok(ProxySettings {
-            routes,
-            tls,
-            bounds: proxy.bounds,
-            timeouts: proxy.timeouts,
-            key_headers: rewrite::key_headers(&config.policy, &config.principals),
-        }),
+        (Ok(routes), Ok(tls)) => {
+            let key_headers: Arc<[HeaderName]> =
+                rewrite::key_headers(&config.policy, &config.principals).into();
+            Ok(ProxySettings {
+                routes,
+                tls,
+                bounds: proxy.bounds,
+                timeouts: proxy.timeouts,
+                refused_requests: RefusedRequests::new(
+                    proxy.refused_requests,
+                    config.client_ip.prefixes,
+                    refused_requests,
+                ),
+                trailers: rewrite::trailer_filter(Arc::clone(&key_headers)),
+                key_headers,
+            })
+        }
         (routes, tls) => {
             let mistakes = routes.err().into_iter().chain(tls.err());
             Err(mistakes.flatten().collect())

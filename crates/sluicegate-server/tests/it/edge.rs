@@ -76,6 +76,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
                 target_bytes: 8 << 10,
                 body_bytes: None,
             },
+            refused_requests: None,
             proxy_protocol_from: Vec::new(),
             workers: Some(1),
         }),
@@ -87,6 +88,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         client_ip: config::ClientIp {
             trusted_proxies: Vec::new(),
             header: config::ProxyHeader::default(),
+            prefixes: Default::default(),
         },
         principals: config::Principals::default(),
         access: config::Access::default(),

@@ -194,7 +194,7 @@ fn unknown_methods_count_and_no_header_changes_the_method() {
     let recorder = UpstreamRecorder::start();
     let twice = Limit::per_client("all", Quota::per_day(1).burst(2));
     let edge = Edge::start(recorder.address, vec![twice]);
-    let statuses = ["BREW", "WHEN", "get"]
+    let statuses = ["BREW", "WHEN", "M-SEARCH"]
         .map(|method| http_client::request(edge.address, method, "/", &[]).status());
     assert_eq!(statuses, [200, 200, 429]);
     assert_eq!(

@@ -101,7 +101,7 @@ fn play(case: &Case, number: usize, edge: &Edge, recorder: &UpstreamRecorder) ->
     }
     let whole = own.iter().filter(|recorded| recorded.is_complete).count();
     let first = statuses.first().copied().unwrap_or(0);
-    let is_refused = own.is_empty() && (first == 0 || (400..500).contains(&first));
+    let is_refused = own.is_empty() && matches!(first, 0 | 400..=499 | 501);
     let is_once = whole == 1 && first == 200;
     let fine = match case.expected {
         Expected::Refused => is_refused,

@@ -48,7 +48,7 @@ pub fn push_integer(bytes: &mut Vec<u8>, flags: u8, most: u8, number: usize) {
 
 /// The status, which is the first field of a response: from the static table, as three digits, or
 /// as three digits in Huffman code. `None` in any other form.
-pub(super) fn status(block: &[u8]) -> Option<u16> {
+pub fn status(block: &[u8]) -> Option<u16> {
     Some(match *block {
         // The peer follows our setting that its table has no room.
         [0x20, ref rest @ ..] => return status(rest),

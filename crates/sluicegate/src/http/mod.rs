@@ -50,9 +50,9 @@ mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr,
-    ProxyHeaderFault, ReadRequest, RequestHead, TlsServerName, extract, host_of, one_spelling,
-    split_target,
+    AmbiguousHeader, ClientIp, Extracted, HeaderAmbiguity, HeaderLines, KeyHeaders, Misread,
+    PeerAddr, ProxyHeaderFault, ReadRequest, RequestHead, TlsServerName, check_method, extract,
+    host_of, one_spelling, split_target,
 };
 pub use headers::{IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;

@@ -46,6 +46,8 @@ pub enum Rejection<'a> {
     AmbiguousPath(AmbiguousPath),
     /// The path, in its normal spelling, is longer than a request target may be: 414.
     PathTooLong,
+    /// The method is not in capitals: 501.
+    MethodCase,
 }
 
 impl<'a> From<&'a Misread> for Rejection<'a> {
@@ -54,6 +56,7 @@ impl<'a> From<&'a Misread> for Rejection<'a> {
             Misread::AmbiguousPath(ambiguous) => Self::AmbiguousPath(*ambiguous),
             Misread::AmbiguousHeader(ambiguous) => Self::AmbiguousHeader(ambiguous),
             Misread::PathTooLong => Self::PathTooLong,
+            Misread::MethodCase => Self::MethodCase,
         }
     }
 }
@@ -74,6 +77,7 @@ impl Rejection<'_> {
                 StatusCode::BAD_REQUEST
             }
             Self::PathTooLong => StatusCode::URI_TOO_LONG,
+            Self::MethodCase => StatusCode::NOT_IMPLEMENTED,
         }
     }
 
@@ -133,7 +137,8 @@ impl Rejection<'_> {
             Self::Unidentified(_)
             | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
-            | Self::PathTooLong => None,
+            | Self::PathTooLong
+            | Self::MethodCase => None,
         }
     }
 
@@ -145,7 +150,8 @@ impl Rejection<'_> {
             Self::Unidentified(_)
             | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
-            | Self::PathTooLong => 3,
+            | Self::PathTooLong
+            | Self::MethodCase => 3,
         }
     }
 
@@ -178,6 +184,7 @@ impl Rejection<'_> {
             Self::Unidentified(missing) => format!("{KEY_EXTRACTION_FAILED}: {missing}"),
             Self::AmbiguousHeader(ambiguous) => format!("{KEY_EXTRACTION_FAILED}: {ambiguous}"),
             Self::AmbiguousPath(ambiguous) => format!("{AMBIGUOUS_PATH}: {ambiguous}"),
+            Self::MethodCase => METHOD_CASE.to_owned(),
         }
     }
 
@@ -207,6 +214,7 @@ impl Rejection<'_> {
                 }
             }
             Self::Unavailable(_) | Self::PathTooLong => {}
+            Self::MethodCase => problem.text("detail", METHOD_CASE),
             Self::Unidentified(missing) => {
                 problem.text("code", KEY_EXTRACTION_FAILED);
                 problem.text("limit", &missing.limit);
@@ -231,6 +239,8 @@ impl Rejection<'_> {
     }
 }
 
+/// The sentence about a method that is not in capitals.
+const METHOD_CASE: &str = "methods are in capitals";
 /// About as many header lines as a rejection has, to allocate once.
 const FIELDS: usize = 12;
 /// The problem type of a spent limit, from the IANA registry.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Settings;
 use super::store::{certificate, redis};
-use crate::summary::{and, upstream_in_words};
+use crate::summary::{and, quota_in_words, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
     Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
@@ -38,6 +38,8 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
     let ClientIp {
         trusted_proxies,
         header,
+        // A part of each limit, which is compared by itself.
+        prefixes: _,
     } = client_ip;
     settings.put_list("client_ip.trusted_proxies", trusted_proxies);
     settings.put("client_ip.header", header.name());
@@ -71,6 +73,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         timeouts,
         max_connections,
         bounds,
+        refused_requests,
         proxy_protocol_from,
         workers,
     } = proxy;
@@ -106,6 +109,10 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     settings.put("proxy.max_headers", headers);
     settings.put("proxy.max_target_bytes", target_bytes);
     settings.put_some("proxy.max_body", *body_bytes);
+    settings.put(
+        "proxy.refused_requests",
+        refused_requests.map_or_else(|| "off".to_owned(), quota_in_words),
+    );
     settings.put_list("proxy.proxy_protocol_from", proxy_protocol_from);
     settings.put_some("proxy.workers", *workers);
 }

@@ -82,6 +82,9 @@ impl Problem {
             Refusal::Misread(Misread::AmbiguousPath(ambiguous)) => {
                 Self::of_field("subject.path", ambiguous.to_string())
             }
+            Refusal::Misread(Misread::MethodCase) => {
+                Self::of_field("subject.method", "must be in capitals, as in GET")
+            }
             Refusal::Misread(Misread::PathTooLong) => Self::of_field("subject.path", "is too long"),
             // These are answers, or are never asked about here.
             Refusal::Banned

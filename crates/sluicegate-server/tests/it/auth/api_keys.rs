@@ -44,7 +44,7 @@ fn other_keys_are_unknown() {
     let authenticator = files().load();
     for key in [
         "ann's kez",
-        "ann's key ",
+        "ann's  key",
         "ANN'S KEY",
         "ann",
         &sha256("ann's key"),

@@ -13,8 +13,8 @@ mod reading;
 
 pub use client_ip::{ClientIp, ProxyHeaderFault};
 pub use host::host_of;
-pub use key_headers::{AmbiguousHeader, KeyHeaders};
-pub use reading::{Misread, ReadRequest, RequestHead, one_spelling, split_target};
+pub use key_headers::{AmbiguousHeader, HeaderAmbiguity, KeyHeaders};
+pub use reading::{Misread, ReadRequest, RequestHead, check_method, one_spelling, split_target};
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -3,7 +3,7 @@
 //! The limiter, the service behind it and a proxy in between must see the same path and the same
 //! key headers, or a caller is counted under one name and acts under another. Every front door
 //! comes through [`RequestHead::read`], so all of them refuse the same requests, in the same order:
-//! first the path, then headers that pass for a key header.
+//! first the path, then the method, then headers that pass for a key header.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -125,6 +125,9 @@ pub enum Misread {
     AmbiguousHeader(AmbiguousHeader),
     /// The path in its one spelling is longer than a target may be.
     PathTooLong,
+    /// The method has a lower-case letter. Methods are compared by case, and some servers take
+    /// `get` for `GET` all the same.
+    MethodCase,
 }
 
 impl<'a> RequestHead<'a> {
@@ -135,6 +138,7 @@ impl<'a> RequestHead<'a> {
         policy: &Arc<Policy>,
     ) -> Result<ReadRequest<'a>, Misread> {
         let path = one_spelling(self.path).map_err(Misread::AmbiguousPath)?;
+        check_method(self.method)?;
         if let Some(ambiguous) = key_headers.find_ambiguous(policy, self.headers) {
             return Err(Misread::AmbiguousHeader(ambiguous));
         }
@@ -158,6 +162,21 @@ impl<'a> RequestHead<'a> {
             extracted,
             rewritten_target,
         })
+    }
+}
+
+/// Refuses a method that is not in capitals, as no method of HTTP is.
+///
+/// ```
+/// use sluicegate::http::{Misread, check_method};
+///
+/// assert_eq!(check_method("PATCH"), Ok(()));
+/// assert_eq!(check_method("Patch"), Err(Misread::MethodCase));
+/// ```
+pub fn check_method(method: &str) -> Result<(), Misread> {
+    match method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        true => Err(Misread::MethodCase),
+        false => Ok(()),
     }
 }
 
