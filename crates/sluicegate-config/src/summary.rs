@@ -3,12 +3,14 @@
 //! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
+pub(crate) mod ban;
 mod external;
 pub(crate) mod limit;
 mod store;
 
 use std::fmt::Display;
 
+pub use ban::ban_in_words;
 pub use limit::numbers as quota_in_words;
 pub(crate) use store::failure;
 

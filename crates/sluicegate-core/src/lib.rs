@@ -46,7 +46,7 @@ pub use key::{Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
-    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,
+    BanRule, DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,
     QuotaSource,
 };
 pub use list::List;

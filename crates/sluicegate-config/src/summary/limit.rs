@@ -4,7 +4,7 @@ use sluicegate_core::{
     FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart, TokenBucket,
 };
 
-use super::{joined, store};
+use super::{ban, joined, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -40,6 +40,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
     }
+    words.extend(ban::in_words(limit));
     let has_principals = config.principals.api_keys.is_some() || config.principals.jwt.is_some();
     if limit.needs_principal() && !has_principals {
         words.push(format!(

@@ -205,7 +205,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 34] = [
+const SECTIONS: &[(&str, &str)] = &[
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -277,6 +277,10 @@ const SECTIONS: [(&str, &str); 34] = [
     (
         "/$defs/limit/properties/factor",
         "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: c, ODD: 1 } }]",
+    ),
+    (
+        "/$defs/limit/properties/ban",
+        "limits: [{ name: a, key: client_ip, rate: 1/s, ban: { after: 1, within: 1s, for: 1s, ODD: 1 } }]",
     ),
     (
         "/properties/external",
