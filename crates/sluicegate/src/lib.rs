@@ -106,13 +106,13 @@ pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use sluicegate_core::address::Prefixes;
 pub use sluicegate_core::{
-    AmbiguousPath, Charge, Decision, DescriptorMatch, DripBucket, Factor, FactorError, FactorRule,
-    FailurePolicy, FailureStatus, FailureStatusError, HeaderMatch, HeaderStyle, HeaderValue,
-    Headers, HostPattern, Key, KeyLayout, KeyPart, LegacyLimit, Limit, LimitOutcome, List, Match,
-    MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome, ParseRateError,
-    ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors, Principal, ProxyHeader, Quota,
-    QuotaError, QuotaSource, RedisClock, ScaledPart, SlidingWindow, Stage, Subject, Timestamp,
-    TokenBucket, UnknownFailurePolicy, algorithm,
+    AmbiguousPath, BanRule, Charge, Decision, DescriptorMatch, DripBucket, Factor, FactorError,
+    FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderMatch, HeaderStyle,
+    HeaderValue, Headers, HostPattern, Key, KeyLayout, KeyPart, LegacyLimit, Limit, LimitOutcome,
+    List, Match, MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome,
+    ParseRateError, ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors, Principal,
+    ProxyHeader, Quota, QuotaError, QuotaSource, RedisClock, ScaledPart, SlidingWindow, Stage,
+    Subject, Timestamp, TokenBucket, UnknownFailurePolicy, algorithm,
 };
 pub use store::{Store, StoreError};
 pub use verdict::Verdict;
