@@ -3,6 +3,7 @@
 //! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
+pub(crate) mod ban;
 mod conditions;
 pub(crate) mod cost;
 mod external;
@@ -12,6 +13,7 @@ mod store;
 
 use std::fmt::Display;
 
+pub use ban::ban_in_words;
 pub use cost::of as cost_in_words;
 pub use limit::numbers as quota_in_words;
 pub use limit::units as quota_in_units;

@@ -33,6 +33,14 @@ impl Prefixes {
         }
     }
 
+    /// The number of leading bits that name a caller of this family.
+    pub const fn length(&self, address: IpAddr) -> u8 {
+        match address {
+            IpAddr::V4(_) => self.ipv4,
+            IpAddr::V6(_) => self.ipv6,
+        }
+    }
+
     /// Prefixes of these lengths; `None` when one is longer than its address (32 bits for IPv4, 128
     /// for IPv6).
     pub const fn new(ipv4: u8, ipv6: u8) -> Option<Self> {

@@ -49,8 +49,8 @@ pub use key::{Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
-    ClaimMatch, Cost, DescriptorMatch, HeaderCost, HeaderMatch, HostPattern, KeyPart, Limit, Match,
-    Mode, OnMissingKey, QueryMatch, QuotaSource, ValueMatch,
+    BanRule, ClaimMatch, Cost, DescriptorMatch, HeaderCost, HeaderMatch, HostPattern, KeyPart,
+    Limit, Match, Mode, OnMissingKey, QueryMatch, QuotaSource, ValueMatch,
 };
 pub use list::List;
 pub use missing_key::{MissingKey, MissingReason};

@@ -16,7 +16,9 @@
 //! sampling, the facts for access log and span, and the `RATE_LIMIT` line happen in here, once.
 
 mod candidate;
+mod denials;
 mod record;
+mod ruling;
 
 use std::borrow::Borrow;
 use std::net::IpAddr;
@@ -25,13 +27,11 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode, Uri};
 use sluicegate::http::{Misread, RateLimitLine};
 use sluicegate::{StoreError, Verdict};
-use sluicegate_core::{
-    Charge, Decision, FailureStatus, MissingKey, PartValue, Principal, Stage, Subject,
-};
+use sluicegate_core::{Charge, Decision, FailureStatus, MissingKey, PartValue, Stage, Subject};
 
 pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest};
 pub use self::record::{AdmissionRecord, CallerFacts};
-use crate::access::Ruling;
+pub use self::ruling::{automatic_ban_of, of_caller as ruling_of_caller};
 use crate::auth::Unauthorized;
 use crate::charging::charge_request;
 use crate::external::ExternalLimits;
@@ -214,6 +214,8 @@ impl Entrance<'_> {
             Verdict::ForwardUnchecked(_) => (None, true),
             Verdict::Reject(decision) => {
                 self.write_rate_limit_line(subject, charges);
+                let client_ip = subject.and_then(|subject| subject.client_ip);
+                denials::count(self.gate, self.snapshot, &decision, charges, client_ip);
                 return Err(Refusal::Limited(decision));
             }
             Verdict::Unavailable { status, error } => {
@@ -275,27 +277,4 @@ fn address_in_key(charge: &Charge<'_>) -> Option<IpAddr> {
         }
         _ => None,
     })
-}
-
-/// The ruling of bans and lists on an address; a ban comes before everything else.
-fn ruling_of_address(gate: &Gate, snapshot: &Snapshot, address: IpAddr) -> Option<Ruling> {
-    let banned = gate.overrides.with_bans();
-    let banned = banned.and_then(|overrides| overrides.bans().of_address(address));
-    banned.or_else(|| snapshot.access.of_address(address))
-}
-
-/// The ruling of bans and lists on a principal.
-fn ruling_of_principal(gate: &Gate, snapshot: &Snapshot, principal: &Principal) -> Option<Ruling> {
-    let banned = gate.overrides.with_bans();
-    let banned = banned.and_then(|overrides| overrides.bans().of_principal(&principal.id));
-    banned.or_else(|| snapshot.access.of_principal(&principal.id))
-}
-
-/// The ruling of bans and lists on the address and the principal of a subject.
-pub fn ruling_of_caller(gate: &Gate, snapshot: &Snapshot, subject: &Subject<'_>) -> Option<Ruling> {
-    let principal = subject.principal.map(|known| known.id.as_str());
-    let banned = gate.overrides.with_bans();
-    let banned =
-        banned.and_then(|overrides| overrides.bans().of_caller(subject.client_ip, principal));
-    banned.or_else(|| snapshot.access.of_caller(subject.client_ip, principal))
 }

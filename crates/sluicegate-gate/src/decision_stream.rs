@@ -1,13 +1,13 @@
 //! Decisions as they are made, for those who watch. Without anybody who watches it costs one look at a number.
 
-use std::cell::OnceCell;
+use std::cell::LazyCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use serde_json::json;
-use sluicegate_core::{Charge, Outcome};
+use sluicegate_core::{Charge, Nanos, Outcome};
 use tokio::sync::mpsc;
 
 use crate::telemetry::rfc3339;
@@ -38,7 +38,7 @@ struct Watcher {
 pub struct DecisionFilter {
     /// The name of a limit; `None` is every limit.
     pub limit: Option<String>,
-    /// An outcome as events name it (see `tell`); `None` is every outcome.
+    /// An outcome as events name it (see [`OUTCOMES`]); `None` is every outcome.
     pub outcome: Option<String>,
     /// Anywhere in the key.
     pub key: Option<String>,
@@ -52,6 +52,8 @@ impl DecisionFilter {
     }
 }
 
+/// The outcomes of events: those of decisions, and the ban of a caller by a limit.
+pub const OUTCOMES: [&str; 4] = ["allowed", "denied", "shadow_denied", "banned"];
 /// Watchers at a time.
 const WATCHERS_MAX: usize = 8;
 /// Decisions that a watcher is told in a second.
@@ -131,28 +133,43 @@ impl DecisionStream {
         }
     }
 
+    /// A limit banned a caller, who is told as `about`.
+    pub fn record_ban(&self, limit: &str, about: &str, lasts: Nanos) {
+        if self.watching() > 0 {
+            let event = DecisionEvent {
+                limit,
+                outcome: "banned",
+                remaining: 0,
+                retry_after: Some(lasts),
+            };
+            self.tell_watchers(&event, || about.to_owned());
+        }
+    }
+
     #[cold]
     fn tell(&self, charge: &Charge<'_>, outcome: &Outcome) {
-        let limit = charge.key.limit();
         let word = match (outcome.is_allowed(), charge.enforced) {
             (true, _) => "allowed",
             (false, true) => "denied",
             (false, false) => "shadow_denied",
         };
-        // Made when somebody needs it: nearly all decisions of a flood are counted and not told.
-        let text = OnceCell::new();
-        let text = || text.get_or_init(|| charge.key.to_string());
-        for watcher in self
-            .watchers
-            .load()
-            .iter()
-            .filter(|watcher| watcher.filter.meets(&limit.name, word))
-        {
-            if watcher
-                .filter
-                .key
-                .as_ref()
-                .is_some_and(|wanted| !text().contains(wanted.as_str()))
+        let event = DecisionEvent {
+            limit: &charge.key.limit().name,
+            outcome: word,
+            remaining: outcome.remaining(),
+            retry_after: outcome.retry_after(),
+        };
+        self.tell_watchers(&event, || charge.key.to_string());
+    }
+
+    /// Tells an event to those who watch for it. `key` is made when somebody needs it: nearly all
+    /// decisions of a flood are counted and not told.
+    fn tell_watchers(&self, event: &DecisionEvent<'_>, key: impl FnOnce() -> String) {
+        let text = LazyCell::new(key);
+        for watcher in self.watchers.load().iter() {
+            let Watcher { filter, .. } = &**watcher;
+            let is_key = |wanted: &String| text.contains(wanted.as_str());
+            if !filter.meets(event.limit, event.outcome) || !filter.key.as_ref().is_none_or(is_key)
             {
                 continue;
             }
@@ -167,8 +184,8 @@ impl DecisionStream {
             }
             watcher.untold.store(0, Ordering::Relaxed);
             let event = json!({
-                "at": rfc3339(SystemTime::now()), "limit": limit.name, "key": text(), "outcome": word,
-                "remaining": outcome.remaining(), "retry_after_us": outcome.retry_after().map(|wait| wait.as_micros_ceil()),
+                "at": rfc3339(SystemTime::now()), "limit": event.limit, "key": text.as_str(), "outcome": event.outcome,
+                "remaining": event.remaining, "retry_after_us": event.retry_after.map(|wait| wait.as_micros_ceil()),
                 "stands_for": stands_for,
             });
             if watcher.events.try_send(event.to_string()).is_err() {
@@ -178,9 +195,17 @@ impl DecisionStream {
     }
 }
 
+/// Something to tell, but for the key.
+struct DecisionEvent<'a> {
+    limit: &'a str,
+    outcome: &'static str,
+    remaining: u64,
+    retry_after: Option<Nanos>,
+}
+
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Key, Limit, Nanos, Quota};
+    use sluicegate_core::{Key, Limit, Quota};
 
     use super::*;
 
@@ -268,6 +293,31 @@ mod tests {
             let told = told(events);
             assert_eq!((told.len(), &told[0]["stands_for"]), (1, &json!(1)));
         }
+    }
+
+    #[test]
+    fn a_ban_is_told_to_those_who_watch_for_it() {
+        let stream = DecisionStream::default();
+        stream.record_ban("a", "nobody watches", Nanos::SECOND);
+        let of = |outcome: &str| DecisionFilter {
+            outcome: Some(outcome.into()),
+            ..DecisionFilter::default()
+        };
+        let mut bans = stream.watch(of("banned")).unwrap();
+        let mut denials = stream.watch(of("denied")).unwrap();
+        stream.record_ban("a", "client_ip 203.0.113.7/32", Nanos::MINUTE);
+        let told = told(&mut bans);
+        assert_eq!(told.len(), 1);
+        for (key, value) in [
+            ("limit", json!("a")),
+            ("key", json!("client_ip 203.0.113.7/32")),
+            ("outcome", json!("banned")),
+            ("retry_after_us", json!(60_000_000)),
+        ] {
+            assert_eq!(told[0][key], value);
+        }
+        assert!(denials.try_recv().is_err());
+        assert!(OUTCOMES.contains(&told[0]["outcome"].as_str().unwrap()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use sluicegate::{Engine, MonotonicClock, NodeState};
 use sluicegate_config::Config;
 use tokio::runtime::Handle;
 
+use crate::automatic_bans::AutomaticBans;
 use crate::decision_stream::DecisionStream;
 use crate::external::Externals;
 use crate::overrides::ActiveOverrides;
@@ -29,8 +30,10 @@ pub struct Gate {
     pub metrics: Arc<Metrics>,
     /// Writes the access log from a thread of its own.
     pub access_log: AccessLog,
-    /// Bans and overrides that operators have put in force.
+    /// Bans and overrides that operators and limits have put in force.
     pub overrides: ActiveOverrides,
+    /// Counts denials for the bans of limits.
+    pub automatic_bans: AutomaticBans,
     /// The keys that ask most and are denied most.
     pub top_keys: TopKeys,
     /// Sampled decisions for the dashboard and `GET /v1/events`.
@@ -62,6 +65,7 @@ impl Gate {
             metrics,
             access_log,
             overrides: ActiveOverrides::new(),
+            automatic_bans: AutomaticBans::new(),
             top_keys: TopKeys::new(),
             decision_stream: DecisionStream::default(),
             traces,

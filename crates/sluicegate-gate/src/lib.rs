@@ -20,8 +20,9 @@ pub mod gate;
 pub mod scrape;
 pub mod snapshot;
 
-// Decided by operators, credentials and the limits service.
+// Decided by operators, credentials, earlier denials and the limits service.
 pub mod auth;
+pub mod automatic_bans;
 pub mod overrides;
 pub mod terms;
 

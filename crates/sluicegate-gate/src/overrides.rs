@@ -1,8 +1,10 @@
-//! Bans and overrides: what operators have ordered for a while.
+//! Bans and overrides: what operators have ordered for a while, and whom limits have banned.
 //!
-//! `order.rs` has an order as it is written down and given; here is the set of those in force, made
-//! for looking up on a request's way. Most of the time there are none, and a look costs one load.
+//! `order.rs` has an order as it is written down and given, `ban_record.rs` the bans of limits; here
+//! is the set of those in force, made for looking up on a request's way. Most of the time there are
+//! none, and a look costs one load.
 
+mod ban_record;
 mod order;
 
 use std::collections::HashMap;
@@ -13,8 +15,12 @@ use arc_swap::{ArcSwap, Guard};
 use sluicegate_config::{Access, AccessList};
 use sluicegate_core::{Charge, Policy, Quota};
 
-pub use self::order::{Granted, Order, Override, OverrideRequest, What};
+pub use self::ban_record::{
+    AUTOMATIC_ID, BANS_MAX, BanRecord, BanRequest, BanTarget, add_ban, make_room,
+};
+pub use self::order::{AutomaticBan, Granted, Order, Override, OverrideRequest, What};
 use crate::access::AccessLists;
+use crate::telemetry::metrics::OrderCounts;
 
 /// What operators have ordered, as requests look at it.
 pub struct ActiveOverrides {
@@ -30,6 +36,7 @@ pub struct OverrideSet {
     /// Every unexpired order, also one that this policy has no limit for.
     pub all: Vec<Arc<Order>>,
     bans: AccessLists,
+    automatic_bans: AccessLists,
     overrides: HashMap<String, LimitOverrides>,
 }
 
@@ -49,24 +56,28 @@ impl OverrideSet {
             .cloned()
             .map(Arc::new)
             .collect();
-        let mut deny = AccessList::default();
         let mut overrides: HashMap<String, LimitOverrides> = HashMap::new();
         for order in &all {
-            match &order.what {
-                What::BanClients(net) => deny.cidrs.push(*net),
-                What::BanPrincipal(principal) => deny.keys.push(principal.clone()),
-                What::Override(wanted) => note(wanted, order, policy, &mut overrides),
+            if let What::Override(wanted) = &order.what {
+                note(wanted, order, policy, &mut overrides);
             }
         }
-        let bans = AccessLists::new(&Access {
-            deny,
-            ..Access::default()
-        });
         Self {
+            bans: banned(&all),
+            automatic_bans: AccessLists::default(),
             all,
-            bans,
             overrides,
         }
+    }
+
+    /// The same set with the bans of limits that are in force.
+    #[must_use]
+    pub fn with_automatic_bans(mut self, records: &[BanRecord], now_ms: u64) -> Self {
+        let in_force = records.iter().filter(|record| record.is_in_force(now_ms));
+        let orders: Vec<Arc<Order>> = in_force.map(Order::of_record).map(Arc::new).collect();
+        self.automatic_bans = banned(&orders);
+        self.all.extend(orders);
+        self
     }
 
     /// The override of a charge, and the order it comes from; the quota `None` is no limit.
@@ -81,32 +92,64 @@ impl OverrideSet {
             .map(|(quota, order)| (*quota, order))
     }
 
-    /// How many bans and how many overrides there are.
-    pub(crate) fn count(&self) -> (u64, u64) {
-        let bans = self.all.iter().filter(|order| order.kind() == "ban");
-        let bans = bans.count() as u64;
-        (bans, self.all.len() as u64 - bans)
+    /// How many bans and overrides there are.
+    pub(crate) fn count(&self) -> OrderCounts {
+        let mut counts = OrderCounts::default();
+        for order in &self.all {
+            match (order.kind(), &order.automatic) {
+                ("ban", None) => counts.bans += 1,
+                ("ban", Some(_)) => counts.automatic_bans += 1,
+                _ => counts.overrides += 1,
+            }
+        }
+        counts
     }
 
-    /// The lists of who is banned.
+    /// The lists of those whom operators have banned.
     pub(crate) fn bans(&self) -> &AccessLists {
         &self.bans
     }
 
-    /// The ban that meets an address or a principal.
+    /// The lists of those whom limits have banned.
+    pub(crate) fn automatic_bans(&self) -> &AccessLists {
+        &self.automatic_bans
+    }
+
+    /// The ban by an operator that meets an address or a principal.
     pub fn ban_of(
         &self,
         address: Option<std::net::IpAddr>,
         principal: Option<&str>,
     ) -> Option<&Arc<Order>> {
-        self.all.iter().find(|order| match &order.what {
-            What::BanClients(net) => {
-                address.is_some_and(|address| net.contains(&address.to_canonical()))
-            }
-            What::BanPrincipal(banned) => principal == Some(banned),
-            What::Override(_) => false,
-        })
+        let mut bans = self.all.iter().filter(|order| order.automatic.is_none());
+        bans.find(|order| order.meets(address, principal))
     }
+
+    /// The ban by a limit that meets an address or a principal.
+    pub(crate) fn automatic_ban_of(
+        &self,
+        address: Option<std::net::IpAddr>,
+        principal: Option<&str>,
+    ) -> Option<&Arc<Order>> {
+        let mut bans = self.all.iter().filter(|order| order.automatic.is_some());
+        bans.find(|order| order.meets(address, principal))
+    }
+}
+
+/// Those who are banned by these orders, made for looking up.
+fn banned(orders: &[Arc<Order>]) -> AccessLists {
+    let mut deny = AccessList::default();
+    for order in orders {
+        match &order.what {
+            What::BanClients(net) => deny.cidrs.push(*net),
+            What::BanPrincipal(principal) => deny.keys.push(principal.clone()),
+            What::Override(_) => {}
+        }
+    }
+    AccessLists::new(&Access {
+        deny,
+        ..Access::default()
+    })
 }
 
 /// An override of a limit that this policy does not have, or of a key that cannot be one, waits for a policy that does.
@@ -149,7 +192,8 @@ impl ActiveOverrides {
 
     /// Puts another set in force for the next request.
     pub fn set(&self, orders: OverrideSet) {
-        let (has_bans, has_overrides) = (!orders.bans.is_empty(), !orders.overrides.is_empty());
+        let has_bans = !orders.bans.is_empty() || !orders.automatic_bans.is_empty();
+        let has_overrides = !orders.overrides.is_empty();
         self.current.store(Arc::new(orders));
         self.has_bans.store(has_bans, Ordering::Release);
         self.has_overrides.store(has_overrides, Ordering::Release);
@@ -187,6 +231,7 @@ mod tests {
             reason: "test".into(),
             since_ms: 0,
             until_ms,
+            automatic: None,
         }
     }
 

@@ -1,16 +1,17 @@
 //! The configuration in force, as requests read it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluicegate::http::{ClientIp, KeyHeaders, ResponseHeaders};
 use sluicegate_config::{BodyStyle, Config};
-use sluicegate_core::Policy;
+use sluicegate_core::{Mode, Policy};
 
 use crate::access::{AccessLists, Ruling};
 use crate::auth::Authenticator;
 use crate::external::{External, Externals};
+use crate::overrides::BanTarget;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::LimitCounts;
 
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub log_access: bool,
     /// Write the `RATE_LIMIT` line for every denial.
     pub(crate) log_rejections: bool,
+    /// A limit bans callers that it denies.
+    pub(crate) has_bans: bool,
 }
 
 impl Snapshot {
@@ -63,8 +66,10 @@ impl Snapshot {
             }
         };
         let policy = Arc::clone(&config.policy);
+        let mut limits = policy.limits().iter();
         Ok(Self {
             version,
+            has_bans: limits.any(|limit| limit.ban.is_some() && limit.mode == Mode::Enforce),
             key_headers: KeyHeaders::of(Arc::clone(&policy)),
             counts: metrics.limits(&policy),
             policy,
@@ -90,5 +95,29 @@ impl Snapshot {
     pub fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.trusted_proxies.iter().any(|net| net.contains(&peer))
+    }
+
+    /// True for an address that no limit bans: loopback, where this machine's own programs are, and
+    /// trusted proxies, behind which everybody else is.
+    pub(crate) fn spares(&self, address: IpAddr) -> bool {
+        address.to_canonical().is_loopback() || self.trusts(address)
+    }
+
+    /// True for a caller that no limit bans, because all of it is spared or on the allow list.
+    pub(crate) fn never_bans(&self, target: &BanTarget) -> bool {
+        match target {
+            BanTarget::Principal(id) => self.access.allows_principal(id),
+            BanTarget::Clients(network) => {
+                let mut trusted = self.trusted_proxies.iter();
+                let own = [
+                    IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    IpAddr::V6(Ipv6Addr::LOCALHOST),
+                ];
+                self.access.allows_network(*network)
+                    || network.network().is_loopback()
+                    || own.iter().any(|own| network.contains(own))
+                    || trusted.any(|proxies| proxies.contains(network))
+            }
+        }
     }
 }

@@ -106,8 +106,8 @@ pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use sluicegate_core::address::Prefixes;
 pub use sluicegate_core::{
-    AmbiguousPath, Charge, ClaimMatch, Cost, Decision, DescriptorMatch, DripBucket, Factor,
-    FactorError, FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderCost,
+    AmbiguousPath, BanRule, Charge, ClaimMatch, Cost, Decision, DescriptorMatch, DripBucket,
+    Factor, FactorError, FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderCost,
     HeaderMatch, HeaderStyle, HeaderValue, Headers, HostPattern, Key, KeyLayout, KeyPart,
     LegacyLimit, Limit, LimitOutcome, List, Match, MissingKey, MissingReason, Mode, Nanos,
     NoHeaders, OnMissingKey, Outcome, ParseRateError, ParseRuleError, PathPattern, Policy,

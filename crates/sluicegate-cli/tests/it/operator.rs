@@ -1,5 +1,6 @@
 //! The admin API of the running program: inspect, explain, reset, ban, override, watch.
 
+mod automatic_bans;
 mod bans_and_overrides;
 mod documented;
 mod explain;

@@ -8,6 +8,7 @@ use sluicegate_core::{
     OnMissingKey, Policy, PolicyError, QuotaSource,
 };
 
+use super::ban::with_ban;
 use super::conditions::{claims, query, values};
 use super::cost::cost;
 use super::factor::factor;
@@ -120,6 +121,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
             enabled: section.read("enabled", true, Field::boolean),
             ..Limit::unlimited(name.unwrap_or_default())
         };
+        let limit = with_ban(section, limit);
         name.map(|_| limit)
     })?
 }

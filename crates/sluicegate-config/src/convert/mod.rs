@@ -6,6 +6,7 @@
 
 mod access;
 mod admin;
+mod ban;
 mod client_ip;
 mod conditions;
 mod cost;

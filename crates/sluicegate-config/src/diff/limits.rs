@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use sluicegate_core::{Cost, KeyPart, Limit, Mode, OnMissingKey, Quota, QuotaSource};
 
 use super::{Change, ChangeKind};
-use crate::summary::{cost, failure, limit as words};
+use crate::summary::{ban, cost, failure, limit as words};
 use crate::typed::Config;
 
 /// The differences of all limits, those that are off included.
@@ -126,6 +126,7 @@ fn compare(old: &Limit, new: &Limit, changes: &mut Vec<Change>) {
             compare_costs(old, new, &mut note);
             compare_counters(old, new, &mut note);
             compare_rules(old, new, &mut note);
+            compare_bans(old, new, &mut note);
         }
     }
 }
@@ -263,6 +264,18 @@ fn compare_rules(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, Str
         note(ChangeKind::Changed, message);
     }
     compare_failures(old, new, note);
+}
+
+/// The bans: who is banned, after what and for how long.
+fn compare_bans(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, String)) {
+    let kind = match (&old.ban, &new.ban) {
+        (before, after) if before == after => return,
+        (None, _) => ChangeKind::Tighter,
+        (_, None) => ChangeKind::Looser,
+        (Some(_), Some(_)) => ChangeKind::Changed,
+    };
+    let (is_now, was) = (ban::predicate(new), ban::predicate(old));
+    note(kind, format!("{} {is_now} now; before, it {was}", new.name));
 }
 
 /// The treatment of requests that cannot be counted.

@@ -5,7 +5,7 @@ use sluicegate_core::{
     TokenBucket,
 };
 
-use super::{conditions, cost, joined, replacement, store};
+use super::{ban, conditions, cost, joined, replacement, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -43,6 +43,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
     }
+    words.extend(ban::in_words(limit));
     let has_principals = config.principals.api_keys.is_some() || config.principals.jwt.is_some();
     if limit.needs_principal() && !has_principals {
         words.push(format!(

@@ -1,5 +1,6 @@
 //! Configurations as users write them, good and bad.
 
+mod bans;
 mod conditions;
 mod costs;
 mod diff;

@@ -287,6 +287,10 @@ const SECTIONS: &[(&str, &str)] = &[
         "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: c, ODD: 1 } }]",
     ),
     (
+        "/$defs/limit/properties/ban",
+        "limits: [{ name: a, key: client_ip, rate: 1/s, ban: { after: 1, within: 1s, for: 1s, ODD: 1 } }]",
+    ),
+    (
         "/properties/external",
         "external: { http: { url: http://a }, ODD: 1 }",
     ),

@@ -3,11 +3,13 @@
 //! A limit is data. [`Policy`](crate::Policy) checks a list of them together and finds those that
 //! cover a request; [`Key`](crate::Key) makes the name of a counter from a limit and a request.
 
+mod ban;
 mod cost;
 mod host;
 mod key_part;
 mod matching;
 
+pub use ban::BanRule;
 pub use cost::{Cost, HeaderCost};
 pub use host::HostPattern;
 pub use key_part::KeyPart;
@@ -62,6 +64,9 @@ pub struct Limit {
     pub factor: Option<FactorRule>,
     /// The leading bits of an address that make a caller.
     pub prefixes: Prefixes,
+    /// When a caller that it denies again and again is banned; `None` bans nobody. A server that
+    /// keeps bans enforces it; [`Mode::Shadow`] bans nobody.
+    pub ban: Option<BanRule>,
     /// False when it is off: checked together with the others, and then neither matched nor
     /// charged.
     pub enabled: bool,
@@ -93,6 +98,7 @@ impl Limit {
             cost: Cost::default(),
             factor: None,
             prefixes: Prefixes::default(),
+            ban: None,
             enabled: true,
         }
     }
@@ -177,6 +183,13 @@ impl Limit {
     #[must_use]
     pub fn prefixes(mut self, prefixes: Prefixes) -> Self {
         self.prefixes = prefixes;
+        self
+    }
+
+    /// Bans callers that it denies again and again, where a server keeps bans.
+    #[must_use]
+    pub fn ban(mut self, rule: BanRule) -> Self {
+        self.ban = Some(rule);
         self
     }
 

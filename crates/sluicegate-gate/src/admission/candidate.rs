@@ -7,10 +7,7 @@ use http::HeaderMap;
 use sluicegate::http::{Extracted, Misread, RequestHead, check_method};
 use sluicegate_core::{Charge, MissingKey, Stage, Subject};
 
-use super::{
-    Admitted, AdmittedRequest, Entrance, Refusal, ruling_of_address, ruling_of_caller,
-    ruling_of_principal,
-};
+use super::{Admitted, AdmittedRequest, Entrance, Refusal, ruling};
 use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::charging::charge_named;
@@ -63,7 +60,7 @@ impl Candidate for SentRequest<'_> {
         }
         let ruling = extracted
             .client_ip
-            .and_then(|address| ruling_of_address(gate, snapshot, address));
+            .and_then(|address| ruling::of_address(gate, snapshot, address));
         if ruling == Some(Ruling::Deny) {
             return Err(Refusal::Banned);
         }
@@ -127,7 +124,7 @@ async fn admit_with_credentials(
     }
     let ruling = principal
         .as_deref()
-        .and_then(|principal| ruling_of_principal(gate, snapshot, principal));
+        .and_then(|principal| ruling::of_principal(gate, snapshot, principal, is_exempt));
     match ruling {
         Some(Ruling::Deny) => return Err(Refusal::Banned),
         Some(Ruling::Allow) => return Ok(before),
@@ -161,7 +158,7 @@ impl Candidate for DescribedRequest<'_> {
         if let Some(twin) = twin {
             return Err(Refusal::Misread(Misread::AmbiguousHeader(twin)));
         }
-        match ruling_of_caller(gate, snapshot, self.subject) {
+        match ruling::of_caller(gate, snapshot, self.subject) {
             Some(Ruling::Deny) => return Err(Refusal::Banned),
             Some(Ruling::Allow) => return Ok(Admitted::default()),
             None => {}
@@ -179,7 +176,7 @@ impl Candidate for NamedCharges<'_> {
         let Entrance { gate, snapshot, .. } = entrance;
         let mut is_exempt = false;
         for subject in self.subjects {
-            match ruling_of_caller(gate, snapshot, subject) {
+            match ruling::of_caller(gate, snapshot, subject) {
                 Some(Ruling::Deny) => return Err(Refusal::Banned),
                 Some(Ruling::Allow) => is_exempt = true,
                 None => {}

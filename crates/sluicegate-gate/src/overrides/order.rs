@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sluicegate_config::quota_in_words;
 use sluicegate_core::{Nanos, Quota, address, parse_duration, parse_rate};
 
+use super::ban_record::{BanRecord, BanTarget};
 use crate::telemetry::rfc3339;
 
 /// An order in force until it is over, with who gave it and why.
@@ -23,6 +24,19 @@ pub struct Order {
     pub since_ms: u64,
     /// When it ends by itself, in milliseconds of Unix time.
     pub until_ms: u64,
+    /// The limit that gave the order, and how often before; `None` for an operator's. Never on the
+    /// list of operators' orders.
+    #[serde(skip)]
+    pub automatic: Option<AutomaticBan>,
+}
+
+/// The origin of a ban that a limit gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutomaticBan {
+    /// The name of the limit.
+    pub limit: String,
+    /// The earlier bans of this caller that are remembered.
+    pub earlier: u32,
 }
 
 /// What is ordered.
@@ -72,9 +86,39 @@ impl Grant {
 }
 
 impl Order {
+    /// The order of a ban that a limit gave.
+    pub fn of_record(record: &BanRecord) -> Self {
+        Self {
+            id: record.target.id(),
+            what: match &record.target {
+                BanTarget::Clients(network) => What::BanClients(*network),
+                BanTarget::Principal(id) => What::BanPrincipal(id.clone()),
+            },
+            by: "automatic".to_owned(),
+            reason: record.reason(),
+            since_ms: record.since_ms,
+            until_ms: record.until_ms,
+            automatic: Some(AutomaticBan {
+                limit: record.limit.clone(),
+                earlier: record.earlier,
+            }),
+        }
+    }
+
     /// True from the instant at which the order ends.
     pub fn is_over(&self, now_ms: u64) -> bool {
         self.until_ms <= now_ms
+    }
+
+    /// True for a ban of this address or principal.
+    pub(super) fn meets(&self, address: Option<std::net::IpAddr>, principal: Option<&str>) -> bool {
+        match &self.what {
+            What::BanClients(net) => {
+                address.is_some_and(|address| net.contains(&address.to_canonical()))
+            }
+            What::BanPrincipal(banned) => principal == Some(banned),
+            What::Override(_) => false,
+        }
     }
 
     /// `ban` or `override`, as APIs name it.
@@ -101,14 +145,22 @@ impl Order {
         }
     }
 
+    /// The end of the order as APIs write it.
+    pub fn until(&self) -> String {
+        at(self.until_ms)
+    }
+
     /// The order as the admin API reports it.
     pub fn json(&self) -> Value {
-        let at = |ms: u64| rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
         let mut json = json!({
             "id": self.id, "kind": self.kind(), "what": self.about(),
             "limit": null, "key": null, "client_ip": null, "principal": null, "quota": null, "unlimited": false,
             "by": self.by, "reason": self.reason, "since": at(self.since_ms), "until": at(self.until_ms),
+            "earlier_bans": self.automatic.as_ref().map(|automatic| automatic.earlier),
         });
+        if let Some(automatic) = &self.automatic {
+            json["limit"] = automatic.limit.as_str().into();
+        }
         match &self.what {
             What::BanClients(net) => json["client_ip"] = net.to_string().into(),
             What::BanPrincipal(principal) => json["principal"] = principal.as_str().into(),
@@ -121,6 +173,11 @@ impl Order {
         }
         json
     }
+}
+
+/// An instant in milliseconds of Unix time, as APIs write it.
+fn at(ms: u64) -> String {
+    rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms))
 }
 
 /// A wish for an order, as it comes in.

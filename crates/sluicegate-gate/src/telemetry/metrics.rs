@@ -8,6 +8,7 @@
 //! Two ways of counting meet here. Events are added as they happen. Counts that other parts keep
 //! for themselves (the store, the limits service) are collected at each scrape (`collectors.rs`).
 
+mod bans;
 mod collectors;
 mod config;
 mod connections;
@@ -28,15 +29,16 @@ use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
 use sluicegate_net::{ConnectionCounters, OpenConnection};
 
+use bans::BanSeries;
 use collectors::ScrapeCollector;
 use config::ConfigSeries;
 use durations::DurationHistogram;
 use labels::{LabelCounters, LabelPairCounters};
 use limits::LimitSeries;
 
-pub use collectors::CollectedCounts;
+pub use collectors::{CollectedCounts, OrderCounts};
 pub use labels::{
-    AuthFailure, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
+    AuthFailure, BanDrop, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
     UpstreamFailure,
 };
 pub use limits::LimitCounts;
@@ -55,6 +57,7 @@ pub struct Metrics {
     /// Owned by the network engine, which adds to them; only read here.
     connections: Arc<ConnectionCounters>,
     auth_refused: LabelCounters<AuthFailure>,
+    bans: BanSeries,
     config: ConfigSeries,
     access_log_dropped: Counter,
     collector: Arc<ScrapeCollector>,
@@ -93,6 +96,7 @@ impl Metrics {
                 "Credentials that were missing or invalid",
                 series,
             ),
+            bans: BanSeries::new(series),
             config: ConfigSeries::new(series),
             access_log_dropped: access_log_dropped(series),
             collector: collector(series),
@@ -122,7 +126,18 @@ impl Metrics {
     /// Beyond 10,000 limits over the life of the process the others share one series,
     /// `limit="(other)"`.
     pub fn limits(&self, policy: &Policy) -> LimitCounts {
+        self.bans.prepare(policy);
         self.limits.counts_for(policy)
+    }
+
+    /// Counts a ban that a limit gave on this replica.
+    pub fn banned(&self, limit: &str) {
+        self.bans.counter(limit).inc();
+    }
+
+    /// Counts automatic bans that are not in force.
+    pub fn ban_dropped(&self, reason: BanDrop, bans: u64) {
+        self.bans.dropped.add_many(reason, bans);
     }
 
     /// Counts a request to the decision service.

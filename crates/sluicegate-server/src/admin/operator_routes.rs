@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluicegate::KeySearch;
 use sluicegate_core::unescape;
-use sluicegate_gate::decision_stream::DecisionFilter;
+use sluicegate_gate::decision_stream::{DecisionFilter, OUTCOMES};
 use sluicegate_gate::overrides::OverrideRequest;
 use sluicegate_gate::top_keys::TopKeysBy;
 
@@ -216,10 +216,9 @@ fn events(operator: &Operator, text: Option<&str>) -> AdminResponse {
         Err(refusal) => return refused(&refusal),
     };
     let outcome = query.get("outcome");
-    if let Some(other) =
-        outcome.filter(|outcome| !["allowed", "denied", "shadow_denied"].contains(outcome))
-    {
-        let why = format!("outcome: must be allowed, denied or shadow_denied (got {other:?})");
+    if let Some(other) = outcome.filter(|outcome| !OUTCOMES.contains(outcome)) {
+        let known = OUTCOMES.join(", ");
+        let why = format!("outcome: must be one of {known} (got {other:?})");
         return refused(&OperatorError::Wrong(why));
     }
     let wanted = |name| query.get(name).map(str::to_owned);

@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::{cost_in_words, quota_in_units, quota_in_words};
+use sluicegate_config::{ban_in_words, cost_in_words, quota_in_units, quota_in_words};
 use sluicegate_core::{
     Charge, Condition, ConsideredLimit, Cost, Key, KeyPart, Limit, LimitEffect, MissingKey, Mode,
     Nanos, Outcome, PartValue, Quota, TokenBucket,
@@ -31,6 +31,8 @@ pub struct ExplainedLimit {
     after: Option<CounterLevel>,
     allowed: Option<bool>,
     retry_after_us: Option<u64>,
+    /// When the limit bans its callers, in words; `None` when it bans nobody.
+    ban: Option<String>,
     /// All of it in words.
     pub words: String,
 }
@@ -148,7 +150,8 @@ pub(super) fn explain_limit(
             return (explained, LimitConsequence::Unidentified(lacks));
         }
         (LimitEffect::Charged(charge), Some(inspection)) => {
-            return explain_charge(explained, charge, inspection, &because);
+            let (explained, consequence) = explain_charge(explained, charge, inspection, &because);
+            return (explained.with_ban(), consequence);
         }
         (LimitEffect::Charged(_), None) => {}
     }
@@ -175,8 +178,17 @@ impl ExplainedLimit {
             after: None,
             allowed: None,
             retry_after_us: None,
+            ban: (limit.ban.as_ref().filter(|_| limit.mode == Mode::Enforce)).map(ban_in_words),
             words: String::new(),
         }
+    }
+
+    /// The same with the sentence about its bans, if the limit limits the request.
+    fn with_ban(mut self) -> Self {
+        if let Some(ban) = (self.ban.as_ref()).filter(|_| self.quota.is_some()) {
+            self.words = format!("{} It bans its caller {ban}.", self.words);
+        }
+        self
     }
 }
 

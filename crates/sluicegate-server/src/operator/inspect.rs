@@ -8,8 +8,10 @@ use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
 use sluicegate_config::{Config, quota_in_words};
 use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
 use sluicegate_gate::access::{AccessLists, Ruling};
+use sluicegate_gate::admission::automatic_ban_of;
 use sluicegate_gate::auth::{Authenticator, Identity};
 use sluicegate_gate::charging::{self, Inspection, TermsSource, look};
+use sluicegate_gate::overrides::Order;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::terms::OnBehalf;
 
@@ -78,18 +80,17 @@ impl Operator {
         let ban = {
             let orders = self.gate.overrides.current();
             let ban = orders.ban_of(subject.client_ip, principal).cloned();
-            ban.map(|ban| {
-                ListMatch::Refused(format!(
-                    "{} is banned by {} ({})",
-                    ban.about(),
-                    ban.by,
-                    ban.reason
-                ))
-            })
+            ban.map(|ban| banned(&ban))
+        };
+        let automatic = || {
+            let ban = automatic_ban_of(&self.gate, &snapshot, &subject);
+            ban.map(|ban| banned(&ban))
         };
         let caller = ExplainedCaller {
             principal: principal.map(str::to_owned),
-            listed: ban.or_else(|| listed(&snapshot.access, &subject)),
+            listed: ban
+                .or_else(|| listed(&snapshot.access, &subject))
+                .or_else(automatic),
             unauthorized: match &identity {
                 Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
                 Identity::Known(_) | Identity::Anonymous => None,
@@ -150,6 +151,14 @@ fn identity(auth: &Authenticator, described: &RequestDescription) -> Identity {
         None if auth.is_configured() => auth.identity(&described.headers, SystemTime::now()),
         _ => Identity::Anonymous,
     }
+}
+
+fn banned(ban: &Order) -> ListMatch {
+    let (about, until) = (ban.about(), ban.until());
+    ListMatch::Refused(format!(
+        "{about} is banned by {} ({}) until {until}",
+        ban.by, ban.reason
+    ))
 }
 
 fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<ListMatch> {

@@ -3,8 +3,10 @@
 //! All of it happens beside the requests, on the background runtime: an [`Operator`] reads what
 //! requests have left in the gate (top keys, decision stream, counters), and puts bans and
 //! overrides in force that requests then find in `overrides.rs`. Bans and overrides (each an
-//! [`Order`]) are in a list that all replicas share, `shared_list.rs`.
+//! [`Order`]) are in a list that all replicas share, `shared_list.rs`. Bans that limits give by
+//! themselves are in another, `automatic_bans.rs`.
 
+mod automatic_bans;
 mod explain;
 mod explained_limit;
 mod history;
@@ -22,12 +24,15 @@ use serde_json::{Value, json};
 use sluicegate_core::Nanos;
 use sluicegate_gate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
 use sluicegate_gate::gate::Gate;
-use sluicegate_gate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
+use sluicegate_gate::overrides::{
+    AUTOMATIC_ID, Granted, Order, Override, OverrideRequest, OverrideSet, What,
+};
 use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::telemetry::AUDIT;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use self::automatic_bans::BanKeeper;
 use self::history::History;
 use self::replicas::Replicas;
 use self::shared_list::{ENTRIES_MAX, SharedList};
@@ -44,6 +49,13 @@ pub struct Operator {
     started_at: SystemTime,
     /// Bans and overrides, shared by all replicas.
     orders: SharedList<Order>,
+    /// The same as they were last read, for the time without the store.
+    known: Mutex<Vec<Order>>,
+    /// Bans that limits give, shared by all replicas.
+    bans: BanKeeper,
+    /// Held from a read of the lists until what was read is in force, so that nothing older
+    /// replaces it.
+    refreshing: tokio::sync::Mutex<()>,
     replicas: Replicas,
     history: Mutex<History>,
     /// The store's waits up to the last second, to tell those of the next one.
@@ -98,6 +110,9 @@ impl Operator {
                 let last = orders.iter().map(|order| order.until_ms).max().unwrap_or(0);
                 Nanos::from_millis(last.saturating_sub(now_ms())).max(Nanos::SECOND)
             }),
+            known: Mutex::default(),
+            bans: BanKeeper::new(store),
+            refreshing: tokio::sync::Mutex::default(),
             replicas: Replicas::new(store),
             gate,
             reloader,
@@ -111,8 +126,15 @@ impl Operator {
 
     /// Keeps everything up to date until the operator is dropped elsewhere.
     pub(crate) async fn follow(operator: Weak<Self>) {
+        let queue = operator
+            .upgrade()
+            .and_then(|operator| operator.gate.automatic_bans.take_queue());
+        let Some(queue) = queue else {
+            return;
+        };
         tokio::join!(
             Self::follow_orders(operator.clone()),
+            Self::follow_bans(operator.clone(), queue),
             Self::follow_replicas(operator.clone()),
             Self::follow_clock(operator)
         );
@@ -181,31 +203,32 @@ impl Operator {
         self.replicas.leave().await;
     }
 
-    /// Reads the shared list and puts its bans and overrides in force.
+    /// Reads the shared lists and puts their bans and overrides in force.
     async fn refresh(&self) -> Result<(), String> {
-        let written = self.orders.read().await;
-        self.answers.store(written.is_ok(), Ordering::Relaxed);
-        // Set also after a failed read, so that those known so far expire in time.
-        let known = match &written {
-            Ok(written) => written.clone(),
-            Err(_) => self
-                .gate
-                .overrides
-                .current()
-                .all
-                .iter()
-                .map(|order| Order::clone(order))
-                .collect(),
+        let _one_at_a_time = self.refreshing.lock().await;
+        let (written, bans) = tokio::join!(self.orders.read(), self.bans.read());
+        let result = written.and_then(|orders| {
+            *self.known.lock().expect("no holder of this lock panics") = orders;
+            bans
+        });
+        self.answers.store(result.is_ok(), Ordering::Relaxed);
+        // Also after a failed read, so that those known so far expire in time.
+        self.put_in_force();
+        result
+    }
+
+    /// Puts the bans and overrides that are known in force.
+    fn put_in_force(&self) {
+        let (gate, now_ms) = (&self.gate, now_ms());
+        let orders = {
+            let known = self.known.lock().expect("no holder of this lock panics");
+            OverrideSet::new(&known, &gate.snapshot().policy, now_ms)
         };
-        let is_silent = known.is_empty() && self.gate.overrides.current().all.is_empty();
+        let orders = self.bans.add_to(orders, now_ms);
+        let is_silent = orders.all.is_empty() && gate.overrides.current().all.is_empty();
         if !is_silent {
-            self.gate.overrides.set(OverrideSet::new(
-                &known,
-                &self.gate.snapshot().policy,
-                now_ms(),
-            ));
+            gate.overrides.set(orders);
         }
-        written.map(drop)
     }
 
     /// The bans and overrides in force.
@@ -287,6 +310,7 @@ impl Operator {
             reason,
             since_ms,
             until_ms: since_ms + lasts_ms.max(1),
+            automatic: None,
         };
         let about = order.about();
         self.orders
@@ -317,6 +341,9 @@ impl Operator {
         id: &str,
         author: &ChangeAuthor,
     ) -> Result<Value, OperatorError> {
+        if id.starts_with(AUTOMATIC_ID) {
+            return self.end_automatic(id, author).await;
+        }
         let ended = self.orders.write(|orders| {
             let index = orders
                 .iter()

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use sluicegate::FailureCounts;
-use sluicegate::{Limit, Policy, Quota};
+use sluicegate::{BanRule, Limit, Nanos, Policy, Quota};
 use sluicegate_gate::external::ExternalCounts;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::CollectedCounts;
@@ -20,9 +20,14 @@ type Series = BTreeMap<String, (String, Vec<String>)>;
 /// From what is encoded: by type, each with the labels that a closed set has.
 fn encoded() -> Series {
     let metrics = Metrics::new();
-    metrics.limits(
-        &Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap(),
-    );
+    let limit = Limit::per_client("per-ip", Quota::per_second(1).burst(1)).ban(BanRule {
+        after: 1,
+        within: Nanos::MINUTE,
+        lasts: Nanos::MINUTE,
+        grow: 1,
+        max: Nanos::MINUTE,
+    });
+    metrics.limits(&Policy::new([limit]).unwrap());
     metrics.collect_from(|| CollectedCounts {
         nodes: vec![("local".to_owned(), true)],
         failures: FailureCounts::default(),

@@ -78,6 +78,51 @@ fn an_override_and_a_ban_are_given_seen_and_ended() {
     visit.end();
 }
 
+/// One request an hour; the first denial bans.
+const BANNING: &str = "
+proxy: { listen: '127.0.0.1:0' }
+admin: { listen: '127.0.0.1:0' }
+client_ip: { trusted_proxies: [127.0.0.1/32] }
+limits:
+  - { name: per-client, key: [client_ip], rate: 1/h, burst: 1, ban: { after: 1, within: 1h, for: 1h } }
+";
+
+#[test]
+fn an_automatic_ban_is_seen_and_ended_on_the_page() {
+    let sluicegate = Sluicegate::start(BANNING);
+    let visit = Visit::of(&sluicegate);
+    let browser = &visit.browser;
+    let status = |host: u32| {
+        let header = format!("X-Forwarded-For: 203.0.113.{host}");
+        sluicegate.get("/", &[&header]).status()
+    };
+    browser.wait_for("document.querySelector('#events-state').textContent.includes('newest')");
+    assert_eq!((status(7), status(7)), (200, 429));
+    browser.wait_for(
+        "document.querySelector('#orders').textContent.includes('automatic: denied once within 1h by per-client')",
+    );
+    browser.wait_for("document.querySelector('#orders .tag').textContent === 'automatic ban'");
+    browser.wait_for("document.querySelector('#events tr[data-outcome=banned]') !== null");
+    eventually("the ban holds", || status(7) == 403);
+    browser.click("#orders li button");
+    browser.wait_for(
+        "document.querySelector('#order-words').textContent.includes('as long as a first one')",
+    );
+    browser.fill("#order-dialog [name=by]", "olga");
+    browser.click("#order-do");
+    browser.wait_for("document.querySelector('#orders').children.length === 0");
+    eventually("it has ended", || status(7) != 403);
+    // The newest fifty are shown, and the others are counted.
+    for host in 100..160 {
+        assert_eq!((status(host), status(host)), (200, 429));
+    }
+    browser.wait_for("document.querySelector('#orders').children.length === 50");
+    browser.wait_for(
+        "document.querySelector('#orders-more').textContent.includes('more automatic bans')",
+    );
+    visit.end();
+}
+
 #[test]
 fn a_key_that_is_not_among_the_busiest_is_found_by_a_piece_of_it() {
     let redis = RedisServer::start();

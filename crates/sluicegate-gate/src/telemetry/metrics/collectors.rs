@@ -37,10 +37,21 @@ pub struct CollectedCounts {
     pub waits: Option<RedisWaits>,
     /// Requests denied without asking the store.
     pub denied_from_memory: u64,
-    /// Bans and overrides in force, in this order.
-    pub orders: (u64, u64),
+    /// Bans and overrides in force.
+    pub orders: OrderCounts,
     /// Events for watchers that were dropped because nobody read them in time.
     pub events_dropped: u64,
+}
+
+/// Bans and overrides in force, by who gave them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderCounts {
+    /// Bans of operators.
+    pub bans: u64,
+    /// Bans of limits.
+    pub automatic_bans: u64,
+    /// Overrides of operators.
+    pub overrides: u64,
 }
 
 /// Asks for the counts at each scrape and encodes them.
@@ -109,14 +120,15 @@ fn encode_single(counts: &CollectedCounts, encoder: &mut DescriptorEncoder<'_>) 
     Ok(())
 }
 
-fn encode_orders(
-    (bans, overrides): (u64, u64),
-    encoder: &mut DescriptorEncoder<'_>,
-) -> fmt::Result {
-    let help = "Bans and overrides of operators in force.";
+fn encode_orders(counts: OrderCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "Bans and overrides in force.";
     let mut orders =
         encoder.encode_descriptor("sluicegate_orders", help, None, MetricType::Gauge)?;
-    for (kind, count) in [("ban", bans), ("override", overrides)] {
+    for (kind, count) in [
+        ("ban", counts.bans),
+        ("automatic_ban", counts.automatic_bans),
+        ("override", counts.overrides),
+    ] {
         gauge(count).encode(orders.encode_family(&[("kind", kind)])?)?;
     }
     Ok(())

@@ -153,6 +153,15 @@ label! {
     Refused = "refused",
 }
 
+label! {
+    /// Why an automatic ban is not in force.
+    BanDrop, "reason":
+    /// Too many waited already; the caller's next denial asks again.
+    QueueFull = "queue_full",
+    /// It made room for others before its time.
+    NoRoom = "no_room",
+}
+
 impl RequestOutcome {
     /// The outcome of a request that admission refused for this reason.
     pub fn of_refusal(reason: DecisionAnswer) -> Self {
@@ -224,7 +233,12 @@ impl<L: Label> LabelCounters<L> {
 
     /// Adds one.
     pub(super) fn add(&self, value: L) {
-        self.counters[value.index()].inc();
+        self.add_many(value, 1);
+    }
+
+    /// Adds `count`.
+    pub(super) fn add_many(&self, value: L, count: u64) {
+        self.counters[value.index()].inc_by(count);
     }
 
     /// The counts so far, in the order of the label's values.
@@ -315,5 +329,6 @@ mod tests {
         check::<DecisionAnswer>();
         check::<ReloadResult>();
         check::<AuthFailure>();
+        check::<BanDrop>();
     }
 }

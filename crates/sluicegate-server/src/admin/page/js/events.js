@@ -9,7 +9,7 @@ const FILTER_AFTER_MS = 300;
 const BACKOFF_MAX_MS = 15000;
 // The server sends a comment every ten seconds, so a longer silence means a lost connection.
 const SILENCE_MAX_MS = 25000;
-const OUTCOMES = { allowed: 'allowed', denied: 'denied', shadow_denied: 'would be denied' };
+const OUTCOMES = { allowed: 'allowed', denied: 'denied', shadow_denied: 'would be denied', banned: 'banned' };
 
 const body = find('events').tBodies[0];
 let waiting = [];

@@ -5,6 +5,8 @@ import { get, inWords, keyPath, post, remove } from './api.js';
 import { find, make, plain, say, strange, time } from './dom.js';
 
 const NAME = 'sluicegate-name';
+// An attack may bring a thousand automatic bans; the page shows the newest of them.
+const AUTOMATIC_MAX = 50;
 const dialog = find('order-dialog');
 const form = dialog.querySelector('form');
 let submit = null;
@@ -27,16 +29,27 @@ export async function refreshOrders() {
   const said = JSON.stringify(orders);
   if (list.dataset.said === said) return;
   list.dataset.said = said;
-  list.replaceChildren(...orders.map(orderItem));
+  const automatic = orders.filter(isAutomatic).sort((one, other) => other.since.localeCompare(one.since));
+  const shown = [...orders.filter((order) => !isAutomatic(order)), ...automatic.slice(0, AUTOMATIC_MAX)];
+  list.replaceChildren(...shown.map(orderItem));
   find('orders-empty').hidden = orders.length > 0;
+  const more = orders.length - shown.length;
+  find('orders-more').hidden = more === 0;
+  say(find('orders-more'), `${more} more automatic bans: sluicegate ban --list shows all.`);
+}
+
+// A ban that a limit gave: it knows the earlier ones of the caller.
+function isAutomatic(order) {
+  return order.earlier_bans !== null && order.earlier_bans !== undefined;
 }
 
 function orderItem(order) {
   const end = make('button', { type: 'button', 'aria-label': `end ${order.kind} ${plain(order.what)}` }, 'end');
   end.addEventListener('click', () => endDialog(order));
   const grants = order.kind === 'ban' ? 'refused' : order.unlimited ? 'unlimited' : order.quota;
+  const kind = isAutomatic(order) ? 'automatic ban' : order.kind;
   return make('li', { class: 'order', 'data-kind': order.kind },
-    make('span', { class: 'about' }, make('span', {}, make('span', { class: 'tag', 'data-kind': order.kind }, order.kind), make('strong', {}, strange(order.what))),
+    make('span', { class: 'about' }, make('span', {}, make('span', { class: 'tag', 'data-kind': order.kind }, kind), make('strong', {}, strange(order.what))),
       make('span', { class: 'quiet-text' }, strange(grants), ' until ', time(order.until)),
       make('span', { class: 'quiet-text' }, strange(order.by), ': ', strange(order.reason))),
     end);
@@ -92,7 +105,7 @@ export function overrideDialog(key) {
 
 function endDialog(order) {
   open({
-    title: `End the ${order.kind}`, words: `${plain(order.what)}, by ${plain(order.by)}: ${plain(order.reason)}`, act: 'end', fields: [],
+    title: `End the ${order.kind}`, words: `${plain(order.what)}, by ${plain(order.by)}: ${plain(order.reason)}${isAutomatic(order) ? '. The next ban of this caller is as long as a first one.' : ''}`, act: 'end', fields: [],
     send: (said) => remove(`v1/orders/${encodeURIComponent(order.id)}`, said), done: `The ${order.kind} has ended.`,
   });
 }
