@@ -67,8 +67,6 @@ fn escaped_property(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use sluicegate_config::{Source, load};
 
     use super::*;
@@ -77,7 +75,7 @@ mod tests {
         let source = Source {
             name: name.to_owned(),
             text: text.to_owned(),
-            base_dir: PathBuf::new(),
+            ..Source::embedded()
         };
         load(&source, &|_| None).err().unwrap()
     }

@@ -20,6 +20,7 @@ mod sections;
 mod store;
 mod summary;
 mod switches;
+mod toml;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ fn source(text: &str) -> Source {
         name: "sluicegate.yaml".to_owned(),
         text: text.to_owned(),
         base_dir: PathBuf::from("/etc/sluicegate"),
+        ..Source::embedded()
     }
 }
 
