@@ -15,6 +15,7 @@ use sluicegate_server::LoadedConfig;
 
 use crate::color;
 use crate::exit_code::{FAILED, FINE};
+use crate::sanitize::sanitize;
 
 /// Arguments of `sluicegate check`.
 #[derive(Args)]
@@ -81,8 +82,15 @@ impl Check {
         );
         let read = source.and_then(load_source);
         match (&read, format) {
-            (Ok(loaded), Format::Text | Format::Github) => {
+            (Ok(loaded), Format::Text) => {
                 report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                for warning in &loaded.config.warnings {
+                    eprintln!("warning: {}", sanitize(warning));
+                }
+            }
+            (Ok(loaded), Format::Github) => {
+                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                print!("{}", report::github_warnings(&loaded.config.warnings));
             }
             (Err(mistakes), Format::Text) => show(mistakes),
             (Err(mistakes), Format::Github) => print!("{}", report::github(mistakes)),

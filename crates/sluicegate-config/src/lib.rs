@@ -33,8 +33,6 @@ mod summary;
 mod tree;
 mod typed;
 
-use std::cell::RefCell;
-
 pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
@@ -47,7 +45,7 @@ use field::{Field, ReadContext};
 use tree::MistakeLog;
 
 /// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
-/// environment.
+/// environment: those that the text refers to, and the standard ones of OpenTelemetry.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
@@ -78,11 +76,7 @@ fn read<T>(
         &mut Expander::new(env, &source.base_dir),
         &mistakes,
     );
-    let context = ReadContext {
-        base_dir: &source.base_dir,
-        mistakes: &mistakes,
-        switched_off: RefCell::default(),
-    };
+    let context = ReadContext::new(&source.base_dir, &mistakes, env);
     let converted = convert(&Field {
         path: String::new(),
         node: &node,

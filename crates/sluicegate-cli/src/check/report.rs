@@ -14,12 +14,13 @@ pub fn sentences(config: &Config) -> impl Iterator<Item = String> {
         .map(|sentence| sanitize(&sentence))
 }
 
-/// `{ ok, file, sentences, mistakes }`
+/// `{ ok, file, sentences, warnings, mistakes }`
 pub fn json(file: &str, read: Result<&LoadedConfig, &Mistakes>) -> Value {
     json!({
         "ok": read.is_ok(),
         "file": file,
         "sentences": read.map_or_else(|_| Vec::new(), |loaded| loaded.config.in_words()),
+        "warnings": read.map_or(&[][..], |loaded| &loaded.config.warnings),
         "mistakes": read.err().map(mistakes_as_json).unwrap_or_default(),
     })
 }
@@ -51,6 +52,12 @@ pub fn github(mistakes: &Mistakes) -> String {
         format!("::error file={file}{place}::{message}\n")
     };
     mistakes.iter().map(one).collect()
+}
+
+/// One line for each warning: `::warning::OTEL_SDK_DISABLED …`.
+pub fn github_warnings(warnings: &[String]) -> String {
+    let one = |warning: &String| format!("::warning::{}\n", escaped(warning));
+    warnings.iter().map(one).collect()
 }
 
 /// The text of a workflow command: line ends would end it.

@@ -3,8 +3,6 @@
 //! Their keys are not ours, so a key that an importer does not ask for is no mistake. Values are
 //! read through [`Field`], so a mistake in one is reported with its path and its line.
 
-use std::cell::RefCell;
-
 use crate::field::{Field, ReadContext};
 use crate::mistakes::Mistakes;
 use crate::tree::{MistakeLog, Node, Value, child_path, verbatim};
@@ -21,11 +19,7 @@ pub(super) fn read<T>(
     let documents = raw::parse_documents(&source.text, syntax).map_err(report)?;
     let nodes: Vec<Node> = documents.into_iter().map(verbatim).collect();
     let mistakes = MistakeLog::default();
-    let context = ReadContext {
-        base_dir: &source.base_dir,
-        mistakes: &mistakes,
-        switched_off: RefCell::default(),
-    };
+    let context = ReadContext::new(&source.base_dir, &mistakes, &|_| None);
     let field = |node| Field {
         path: String::new(),
         node,

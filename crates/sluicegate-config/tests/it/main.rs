@@ -12,6 +12,7 @@ mod limits;
 mod listeners;
 mod mistakes;
 mod numbers;
+mod otel;
 mod proxy;
 mod quotas;
 mod reference;

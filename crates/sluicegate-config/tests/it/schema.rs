@@ -193,7 +193,6 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "limits: [{ name: a, key: global, average: 1, period: .5s }]",
         "proxy: { enabled: true }",
         "proxy: { enabled: false, listen: a }",
-        "traces: { enabled: true }",
         "external: { enabled: true }",
         "external: { enabled: false, timeout: 5 }",
         "store: { enabled: false }",

@@ -44,10 +44,19 @@ pub fn everything(config: &Config) -> String {
         log,
         traces,
         switched_off,
+        warnings,
     } = config;
     let limits = (policy.limits(), policy.disabled());
     let front = (proxy, decisions, admin, client_ip, principals, access);
-    let back = (store, external, response, log, traces, switched_off);
+    let back = (
+        store,
+        external,
+        response,
+        log,
+        traces,
+        switched_off,
+        warnings,
+    );
     format!("{front:#?}\n{limits:#?}\n{back:#?}")
 }
 
