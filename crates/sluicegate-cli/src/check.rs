@@ -10,11 +10,12 @@ pub use report::mistakes_as_json;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sluicegate_config::{Mistakes, Source, load};
+use sluicegate_config::{Mistakes, Source, Syntax, load};
 use sluicegate_server::LoadedConfig;
 
 use crate::color;
 use crate::exit_code::{FAILED, FINE};
+use crate::sanitize::sanitize;
 
 /// Arguments of `sluicegate check`.
 #[derive(Args)]
@@ -32,6 +33,26 @@ pub struct Check {
     /// Print the result as JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+/// What files without a telling name are written in; for commands that read standard input.
+#[derive(Args, Clone, Copy)]
+pub struct InputArgs {
+    /// The format of standard input, and of files whose names end neither in .toml nor in .yaml, .yml
+    /// or .json
+    #[arg(long, value_enum, default_value_t = InputFormat::Yaml, value_name = "FORMAT")]
+    input_format: InputFormat,
+}
+
+/// The format of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum InputFormat {
+    /// YAML, or JSON
+    Yaml,
+    /// TOML
+    Toml,
 }
 
 /// The form of the output of `sluicegate check`.
@@ -54,15 +75,22 @@ impl Check {
         };
         let path = self.file.or(self.config).or_else(from_environment);
         let format = if self.json { Format::Json } else { self.format };
-        let source = source(path.as_deref());
+        let source = source(path.as_deref(), self.input);
         let name = source.as_ref().map_or_else(
             |mistakes| mistakes.source_name().to_owned(),
             |source| source.name.clone(),
         );
         let read = source.and_then(load_source);
         match (&read, format) {
-            (Ok(loaded), Format::Text | Format::Github) => {
+            (Ok(loaded), Format::Text) => {
                 report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                for warning in &loaded.config.warnings {
+                    eprintln!("warning: {}", sanitize(warning));
+                }
+            }
+            (Ok(loaded), Format::Github) => {
+                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                print!("{}", report::github_warnings(&loaded.config.warnings));
             }
             (Err(mistakes), Format::Text) => show(mistakes),
             (Err(mistakes), Format::Github) => print!("{}", report::github(mistakes)),
@@ -79,17 +107,24 @@ pub fn read(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
 }
 
 /// The same for commands that end: `-` is standard input, which cannot be read a second time.
-pub fn read_once(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
-    source(path).and_then(load_source)
+pub fn read_once(path: Option<&Path>, input: InputArgs) -> Result<LoadedConfig, Mistakes> {
+    source(path, input).and_then(load_source)
 }
 
-fn source(path: Option<&Path>) -> Result<Source, Mistakes> {
+fn source(path: Option<&Path>, input: InputArgs) -> Result<Source, Mistakes> {
+    let syntax = match input.input_format {
+        InputFormat::Yaml => Syntax::Yaml,
+        InputFormat::Toml => Syntax::Toml,
+    };
     match path {
         None => Ok(Source::embedded()),
         Some(path) if path == Path::new("-") => {
-            Source::read_from("standard input", std::io::stdin().lock())
+            Source::read_from("standard input", syntax, std::io::stdin().lock())
         }
-        Some(path) => Source::read(path),
+        Some(path) => Source::read(path).map(|source| Source {
+            syntax: Syntax::of_file(path).unwrap_or(syntax),
+            ..source
+        }),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Diff {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    input: check::InputArgs,
 }
 
 impl Diff {
@@ -36,7 +38,7 @@ impl Diff {
             eprintln!("sluicegate: standard input can be one of the two files, not both");
             return WRONG;
         }
-        let read = |path: &PathBuf| check::read_once(Some(path));
+        let read = |path: &PathBuf| check::read_once(Some(path), self.input);
         let (old, new) = match (read(&self.old), read(&self.new)) {
             (Ok(old), Ok(new)) => (old, new),
             (old, new) => {

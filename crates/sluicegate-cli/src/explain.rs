@@ -66,6 +66,8 @@ pub struct Explain {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    input: check::InputArgs,
+    #[command(flatten)]
     curl: CurlArgs,
 }
 
@@ -126,8 +128,8 @@ fn explain(arguments: &Explain) -> Result<Value, String> {
         let client = AdminClient::with_token_file(url.clone(), arguments.token_file.as_deref())?;
         return client.post("/v1/explain", &request);
     }
-    let loaded =
-        check::read_once(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
+    let loaded = check::read_once(arguments.config.as_deref(), arguments.input)
+        .map_err(|mistakes| mistakes.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -56,13 +56,14 @@ enum Command {
     /// built-in echo server, ten requests a second for each client.
     #[command(after_help = "Example:\n  sluicegate serve --config sluicegate.yaml")]
     Serve {
-        /// The configuration file; changes to it are loaded while the program runs
+        /// The configuration file, in TOML when its name ends in .toml and in YAML otherwise; changes to
+        /// it are loaded while the program runs
         #[arg(short, long, env = "SLUICEGATE_CONFIG", value_name = "FILE")]
         config: Option<PathBuf>,
     },
     /// Validate a configuration and print what it enforces
     #[command(
-        after_help = "Example:\n  sluicegate check sluicegate.yaml\n  sluicegate check --json - < sluicegate.yaml\n  sluicegate check --format github -c sluicegate.yaml"
+        after_help = "Example:\n  sluicegate check sluicegate.yaml\n  sluicegate check --json - < sluicegate.yaml\n  sluicegate check --format github -c sluicegate.yaml\n  sluicegate check --input-format toml - < sluicegate.toml"
     )]
     Check(check::Check),
     /// Say what a change of configuration changes, and for whom

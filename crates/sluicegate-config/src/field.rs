@@ -7,7 +7,7 @@
 mod section;
 
 use std::cell::RefCell;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,6 @@ use crate::tree::{MistakeLog, Node, Value, child_path};
 pub(crate) use section::Section;
 
 /// The context that all fields of one file share.
-#[derive(Debug)]
 pub(crate) struct ReadContext<'a> {
     /// The directory that relative file names start from.
     pub(crate) base_dir: &'a Path,
@@ -30,6 +29,45 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) mistakes: &'a MistakeLog,
     /// The paths of the sections that are turned off.
     pub(crate) switched_off: RefCell<Vec<String>>,
+    /// Looks up variables of the environment.
+    env: &'a dyn Fn(&str) -> Option<String>,
+    /// Sentences about variables that cannot be used.
+    pub(crate) warnings: RefCell<Vec<String>>,
+}
+
+impl<'a> ReadContext<'a> {
+    pub(crate) fn new(
+        base_dir: &'a Path,
+        mistakes: &'a MistakeLog,
+        env: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self {
+            base_dir,
+            mistakes,
+            switched_off: RefCell::default(),
+            env,
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// A variable of the environment; an empty one counts as absent.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    /// Notes a sentence about the environment, once.
+    pub(crate) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+}
+
+impl fmt::Debug for ReadContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadContext")
+    }
 }
 
 /// A value of the file with its path, ready to be converted.
@@ -414,11 +452,7 @@ mod tests {
     #[test]
     fn an_error_that_repeats_a_value_from_outside_is_not_passed_on() {
         let mistakes = MistakeLog::default();
-        let context = ReadContext {
-            base_dir: Path::new(""),
-            mistakes: &mistakes,
-            switched_off: RefCell::default(),
-        };
+        let context = ReadContext::new(Path::new(""), &mistakes, &|_| None);
         let origin = Origin {
             hidden: Some("value from a file"),
             ..Origin::default()

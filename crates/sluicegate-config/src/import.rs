@@ -21,7 +21,7 @@ mod regex_path;
 mod scope;
 mod traefik;
 
-use crate::{Mistakes, Source, load};
+use crate::{Mistakes, Source, Syntax, load};
 
 /// The programs whose limits can be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,7 @@ pub fn convert(format: Format, source: &Source) -> Result<Imported, Mistakes> {
     let ours = Source {
         name: format!("{}, converted", source.name),
         text: imported.yaml.clone(),
+        syntax: Syntax::Yaml,
         base_dir: source.base_dir.clone(),
     };
     load(&ours, &|_| None).map(|_| imported)

@@ -1,6 +1,6 @@
-//! Sluicegate's configuration: YAML in, every mistake named, typed values out.
+//! Sluicegate's configuration: YAML or TOML in, every mistake named, typed values out.
 //!
-//! A file goes three steps: `raw` reads the YAML into a tree in which every value knows its line,
+//! A file goes three steps: `raw` reads the text into a tree in which every value knows its line,
 //! `tree` fills in the references to the environment and to other files, and `convert` makes the
 //! typed [`Config`]. No step stops at the first mistake: all of them are collected and reported
 //! together.
@@ -33,12 +33,10 @@ mod summary;
 mod tree;
 mod typed;
 
-use std::cell::RefCell;
-
 pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
-pub use source::Source;
+pub use source::{Source, Syntax};
 pub use summary::{ban_in_words, cost_in_words, quota_in_units, quota_in_words};
 pub use typed::*;
 
@@ -47,7 +45,7 @@ use field::{Field, ReadContext};
 use tree::MistakeLog;
 
 /// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
-/// environment.
+/// environment: those that the text refers to, and the standard ones of OpenTelemetry.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
@@ -59,7 +57,7 @@ pub fn without_secrets(text: &str) -> String {
     redact::redacted(text)
 }
 
-/// Reads a YAML file, and converts it with `convert`. The result is given out only when there was
+/// Reads a file, and converts it with `convert`. The result is given out only when there was
 /// no mistake: converters put defaults in place of values that they could not read.
 fn read<T>(
     source: &Source,
@@ -70,19 +68,15 @@ fn read<T>(
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
     let report = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
-    let (raw, duplicate) = raw::parse(&source.text).map_err(|mistake| report(vec![mistake]))?;
-    let mistakes = MistakeLog::new(duplicate.into_iter().collect());
+    let (raw, repeated) = raw::parse(&source.text, source.syntax).map_err(report)?;
+    let mistakes = MistakeLog::new(repeated);
     let node = tree::expand(
         raw,
         "",
         &mut Expander::new(env, &source.base_dir),
         &mistakes,
     );
-    let context = ReadContext {
-        base_dir: &source.base_dir,
-        mistakes: &mistakes,
-        switched_off: RefCell::default(),
-    };
+    let context = ReadContext::new(&source.base_dir, &mistakes, env);
     let converted = convert(&Field {
         path: String::new(),
         node: &node,

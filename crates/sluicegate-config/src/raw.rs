@@ -1,27 +1,36 @@
-//! The file as written: a tree of YAML values in which each knows its position.
+//! The file as written: a tree of values in which each knows its position.
 //!
-//! Values are not interpreted here, and keys are not known. The bounds on size and nesting keep a
+//! Values are not interpreted here, and keys are not known. YAML and TOML become the same tree, so
+//! nothing after this step knows which of the two a file was. The bounds on size and nesting keep a
 //! hostile file from taking more time or memory than an honest one.
 
-use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
-use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
+mod toml;
+mod yaml;
 
 use crate::message_text::quoted;
 use crate::mistakes::{Mistake, Position};
+use crate::source::Syntax;
+
+/// Lists and sections within each other; no honest configuration comes near.
+const LEVELS_MAX: u16 = 32;
 
 /// A value and its position.
-pub(crate) type Raw = Spanned<RawValue>;
+pub(crate) type Raw = Placed<RawValue>;
 
-/// A YAML value. Numbers keep the kind that YAML gives them, so that messages can show them as
-/// written.
+/// A key or a value with its position.
+#[derive(Debug)]
+pub(crate) struct Placed<T> {
+    pub(crate) value: T,
+    pub(crate) at: Position,
+}
+
+/// A value of the file. Numbers keep the kind that the file gives them, so that messages can show
+/// them as written.
 #[derive(Debug)]
 pub(crate) enum RawValue {
-    /// A key without a value.
+    /// A key without a value; only YAML has it.
     Null,
-    /// `true` or `false`; `yes` and `on` are text.
+    /// `true` or `false`; YAML's `yes` and `on` are text.
     Bool(bool),
     /// A whole number from 0.
     Whole(u64),
@@ -29,84 +38,40 @@ pub(crate) enum RawValue {
     Negative(i64),
     /// Any other number, also infinite ones and NaN: they are refused where they are read.
     Fraction(f64),
+    /// Text; a date of TOML is text too, as in YAML.
     Text(String),
     List(Vec<Raw>),
     /// Keys and values, in the order of the file.
-    Section(Vec<(Spanned<String>, Raw)>),
+    Section(Vec<(Placed<String>, Raw)>),
 }
 
-/// Reads the text. Invalid YAML ends the reading. A key that occurs twice is noted, and the text is
-/// read again with the first of the two, so that other mistakes are found as well.
-pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
-    let one = |duplicate_keys| options(duplicate_keys, 2);
-    let strict = serde_saphyr::from_str_with_options::<Raw>(text, one(DuplicateKeyPolicy::Error));
-    match strict {
-        Ok(tree) => Ok((tree, None)),
-        Err(error @ Error::DuplicateMappingKey { .. }) => {
-            let duplicate = mistake(&error);
-            let tree =
-                serde_saphyr::from_str_with_options(text, one(DuplicateKeyPolicy::FirstWins));
-            tree.map(|tree| (tree, Some(duplicate)))
-                .map_err(|error| mistake(&error))
-        }
-        Err(error) => Err(mistake(&error)),
+/// Reads the text, or reports why it cannot be read. Keys that occur twice are no reason: they are
+/// noted, and the first of them counts, so that other mistakes are found as well.
+pub(crate) fn parse(text: &str, syntax: Syntax) -> Result<(Raw, Vec<Mistake>), Vec<Mistake>> {
+    match syntax {
+        Syntax::Yaml => yaml::parse(text).map_err(|mistake| vec![mistake]),
+        Syntax::Toml => toml::parse(text),
     }
 }
 
-/// Reads a text of several documents, as other programs write them.
-pub(crate) fn parse_documents(text: &str) -> Result<Vec<Raw>, Mistake> {
-    const DOCUMENTS_MAX: usize = 1_000;
-    let options = options(DuplicateKeyPolicy::Error, DOCUMENTS_MAX);
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| mistake(&error))
-}
-
-/// Bounds that no honest configuration comes near. Those on aliases keep a few lines from expanding
-/// to gigabytes.
-fn options(duplicate_keys: DuplicateKeyPolicy, documents_max: usize) -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 32,
-            flow_nesting_limit: 32,
-            max_documents: documents_max,
-            max_aliases: 1_000,
-            max_anchors: 1_000,
-            max_merge_keys: 1_000,
+/// Reads a file of another program. YAML may hold several documents.
+pub(crate) fn parse_documents(text: &str, syntax: Syntax) -> Result<Vec<Raw>, Vec<Mistake>> {
+    match syntax {
+        Syntax::Yaml => yaml::parse_documents(text).map_err(|mistake| vec![mistake]),
+        Syntax::Toml => match toml::parse(text)? {
+            (tree, repeated) if repeated.is_empty() => Ok(vec![tree]),
+            (_, repeated) => Err(repeated),
         },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 100_000,
-            max_replay_stack_depth: 16,
-        },
-        duplicate_keys: duplicate_keys,
-        strict_booleans: true,
-        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
-        reject_unsupported_tags: true,
-        with_snippet: false,
     }
 }
 
-/// The parser's error as a mistake at its position.
-fn mistake(error: &Error) -> Mistake {
-    let at = error.location().map(|location| Position::from(&location));
-    Mistake::new(at, "", message(error))
+/// The mistake of a key that occurs twice.
+fn repeated_key(key: &str) -> String {
+    format!("the key {} occurs twice", quoted(key))
 }
 
-/// The parser's error in our words, where its own would puzzle a reader of configurations.
-fn message(error: &Error) -> String {
-    match error {
-        Error::AliasError { error, .. } => message(error),
-        Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key {} occurs twice", quoted(key))
-        }
-        Error::Budget { .. } => "is too large or too deeply nested for a configuration".to_owned(),
-        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
-            "has aliases that expand to too much".to_owned()
-        }
-        Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            "has an alias that contains itself".to_owned()
-        }
-        error => visible(&UserMessageFormatter.format_message(error)),
-    }
-}
+/// The mistake of a file that goes beyond the bounds.
+const TOO_DEEP: &str = "is too large or too deeply nested for a configuration";
 
 /// The text with escapes in place of line ends and other control characters, which could change a
 /// terminal.
@@ -116,86 +81,4 @@ fn visible(text: &str) -> String {
         false => letter.to_string(),
     };
     text.chars().map(shown).collect()
-}
-
-/// A position that the parser does not know lies beyond every text, so that no line is shown for
-/// it.
-impl From<&Location> for Position {
-    fn from(location: &Location) -> Self {
-        let start = location
-            .span()
-            .byte_offset()
-            .and_then(|start| usize::try_from(start).ok());
-        let length = location
-            .span()
-            .byte_len()
-            .and_then(|length| usize::try_from(length).ok());
-        let start = start.unwrap_or(usize::MAX);
-        Self {
-            line: location.line(),
-            column: location.column(),
-            span: (start, start.saturating_add(length.unwrap_or(0))),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for RawValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
-    }
-}
-
-/// Accepts every kind of YAML value.
-struct RawVisitor;
-
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = RawValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value, a list or a section")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Null)
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Null)
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<RawValue, E> {
-        Ok(RawValue::Bool(value))
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<RawValue, E> {
-        Ok(RawValue::Whole(value))
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<RawValue, E> {
-        Ok(u64::try_from(value).map_or(RawValue::Negative(value), RawValue::Whole))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<RawValue, E> {
-        Ok(RawValue::Fraction(value))
-    }
-
-    fn visit_str<E: de::Error>(self, value: &str) -> Result<RawValue, E> {
-        Ok(RawValue::Text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawValue, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(RawValue::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawValue, A::Error> {
-        let mut section = Vec::new();
-        while let Some(entry) = entries.next_entry()? {
-            section.push(entry);
-        }
-        Ok(RawValue::Section(section))
-    }
 }

@@ -1,4 +1,4 @@
-//! A configuration as text, and where it came from: a file, or the built-in default.
+//! A configuration as text, its syntax, and where it came from: a file, or the built-in default.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,17 +11,43 @@ use crate::mistakes::Mistakes;
 pub struct Source {
     /// The name that messages use, such as that of the file.
     pub name: String,
-    /// The YAML.
+    /// The text.
     pub text: String,
+    /// What the text is written in.
+    pub syntax: Syntax,
     /// The directory that relative file names start from.
     pub base_dir: PathBuf,
+}
+
+/// What a configuration is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Syntax {
+    /// Also JSON, which is YAML.
+    #[default]
+    Yaml,
+    /// TOML 1.1.
+    Toml,
+}
+
+impl Syntax {
+    /// The syntax that the end of a file's name says: `.toml`, or `.yaml`, `.yml` and `.json`. `None` for
+    /// every other name.
+    pub fn of_file(path: impl AsRef<Path>) -> Option<Self> {
+        let extension = path.as_ref().extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "toml" => Some(Self::Toml),
+            "yaml" | "yml" | "json" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
 }
 
 impl Source {
     /// The longest text that is read, in bytes.
     pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
-    /// Reads a file; names in it are relative to the directory it is in.
+    /// Reads a file; names in it are relative to the directory it is in. A file is YAML unless its
+    /// name ends in `.toml`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -32,18 +58,20 @@ impl Source {
         Ok(Self {
             name,
             text,
+            syntax: Syntax::of_file(path).unwrap_or_default(),
             base_dir,
         })
     }
 
     /// Reads an open file or a pipe under a name for messages; names in it are relative to the
     /// working directory.
-    pub fn read_from(name: &str, input: impl Read) -> Result<Self, Mistakes> {
+    pub fn read_from(name: &str, syntax: Syntax, input: impl Read) -> Result<Self, Mistakes> {
         let text = read_text(input)
             .map_err(|error| Mistakes::whole(name, format!("cannot be read: {error}")))?;
         Ok(Self {
             name: name.to_owned(),
             text,
+            syntax,
             base_dir: PathBuf::new(),
         })
     }
@@ -54,6 +82,7 @@ impl Source {
         Self {
             name: "built-in default".to_owned(),
             text: include_str!("default.yaml").to_owned(),
+            syntax: Syntax::Yaml,
             base_dir: PathBuf::new(),
         }
     }

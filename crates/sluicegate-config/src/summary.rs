@@ -10,6 +10,7 @@ mod external;
 pub(crate) mod limit;
 mod replacement;
 mod store;
+mod traces;
 
 use std::fmt::Display;
 
@@ -18,10 +19,11 @@ pub use cost::of as cost_in_words;
 pub use limit::numbers as quota_in_words;
 pub use limit::units as quota_in_units;
 pub(crate) use store::failure;
+pub(crate) use traces::share_in_words;
 
 use sluicegate_core::Limit;
 
-use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
+use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
 
 impl Config {
     /// One sentence for each consequence: where requests come in and go, where counters are, and
@@ -56,14 +58,7 @@ impl Config {
                 .iter()
                 .flat_map(|external| external::in_words(external, self)),
         );
-        let traced = |traces: &Traces| {
-            format!(
-                "one of {} requests is traced, to {}",
-                traces.one_in,
-                traces.otlp.url()
-            )
-        };
-        words.extend(self.traces.iter().map(traced));
+        words.extend(self.traces.iter().flat_map(traces::in_words));
         words.extend(
             self.switched_off
                 .iter()

@@ -5,12 +5,10 @@
 
 use std::cell::RefCell;
 
-use serde_saphyr::Spanned;
-
 use crate::expand::{Expander, Origin};
 use crate::message_text::quoted;
 use crate::mistakes::{Mistake, Position};
-use crate::raw::{Raw, RawValue};
+use crate::raw::{Placed, Raw, RawValue};
 
 /// A value with its position and origin.
 #[derive(Debug)]
@@ -62,7 +60,7 @@ pub(crate) fn expand(
     expander: &mut Expander<'_>,
     mistakes: &MistakeLog,
 ) -> Node {
-    let at = Position::from(&raw.referenced);
+    let at = raw.at;
     let mut origin = Origin::default();
     let value = match raw.value {
         RawValue::Null => Value::Null,
@@ -93,10 +91,10 @@ pub(crate) fn expand(
             )
         }
         RawValue::Section(entries) => {
-            let grown = |(key, node): (Spanned<String>, Raw)| {
+            let grown = |(key, node): (Placed<String>, Raw)| {
                 let node = expand(node, &child_path(path, &key.value), expander, mistakes);
                 Entry {
-                    at: Position::from(&key.referenced),
+                    at: key.at,
                     key: key.value,
                     node,
                 }
@@ -118,8 +116,8 @@ pub(crate) fn verbatim(raw: Raw) -> Node {
         RawValue::Text(text) => Value::Text(text),
         RawValue::List(items) => Value::List(items.into_iter().map(verbatim).collect()),
         RawValue::Section(entries) => {
-            let entry = |(key, node): (Spanned<String>, Raw)| Entry {
-                at: Position::from(&key.referenced),
+            let entry = |(key, node): (Placed<String>, Raw)| Entry {
+                at: key.at,
                 key: key.value,
                 node: verbatim(node),
             };
@@ -128,7 +126,7 @@ pub(crate) fn verbatim(raw: Raw) -> Node {
     };
     Node {
         value,
-        at: Position::from(&raw.referenced),
+        at: raw.at,
         origin: Origin::default(),
     }
 }

@@ -11,6 +11,7 @@ mod listeners;
 mod output;
 mod proxy;
 mod store;
+mod traces;
 
 use std::sync::Arc;
 
@@ -26,9 +27,10 @@ pub use external::{
     ServiceAddress,
 };
 pub use listeners::{Admin, Decisions, DecisionsTls};
-pub use output::{BodyStyle, Log, LogFormat, Response, TRACES_ONE_IN, Traces};
+pub use output::{BodyStyle, Log, LogFormat, Response};
 pub use proxy::{Bounds, Proxy, Route, ServerTls, Timeouts, Upstream, UpstreamHttp};
 pub use store::{Redis, RedisMode, RedisTls, SecretSource, Store, StoreKind};
+pub use traces::{ParentSampling, SecretHeaders, TraceBatch, TraceSampling, TraceShare, Traces};
 
 /// A whole configuration, made by [`load`](crate::load).
 #[derive(Debug)]
@@ -60,4 +62,6 @@ pub struct Config {
     /// The paths of the sections that `enabled: false` turns off, such as `principals.jwt`. Limits
     /// that are off are in the policy.
     pub switched_off: Vec<String>,
+    /// Sentences about the environment: variables that cannot be used, and what follows.
+    pub warnings: Vec<String>,
 }

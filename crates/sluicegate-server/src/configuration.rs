@@ -249,7 +249,7 @@ mod tests {
         let source = Source {
             name: "test".to_owned(),
             text: text.to_owned(),
-            base_dir: PathBuf::new(),
+            ..Source::embedded()
         };
         FixedSettings::of(&load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}")))
     }

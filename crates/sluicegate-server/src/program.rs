@@ -61,6 +61,9 @@ impl Program {
         let config = &self.loaded.config;
         telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
         // Asked for now, because the file may be replaced later; only a successor needs it.
         let executable = std::env::current_exe();
         let is_tls = config

@@ -21,7 +21,7 @@ use crate::file_watch::FileWatcher;
 pub struct LoadedConfig {
     /// The parsed configuration.
     pub config: Config,
-    /// The YAML it was read from.
+    /// The text it was read from.
     pub text: String,
 }
 
@@ -57,7 +57,7 @@ struct RunningConfig {
     applied: AppliedConfig,
     /// The time it was put in force.
     since: SystemTime,
-    /// Its YAML, with its secrets.
+    /// Its text, with its secrets.
     text: String,
     /// Its limits in words, for people.
     words: Vec<String>,
@@ -73,7 +73,7 @@ struct RunningConfig {
 /// between, the hash is of the older content, so the next check sees a difference and loads again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigContent {
-    /// The hash of the YAML.
+    /// The hash of the text.
     text: [u8; 32],
     /// The hashes of the files that it names; `None` for one that cannot be read.
     named: Vec<Option<[u8; 32]>>,
@@ -95,7 +95,7 @@ impl ConfigContent {
         }
     }
 
-    /// The hash of the YAML in hexadecimal digits.
+    /// The hash of the text in hexadecimal digits.
     fn text_in_digits(&self) -> String {
         let mut digits = String::with_capacity(64);
         for byte in self.text {
@@ -126,7 +126,7 @@ impl InitialConfig {
 pub(crate) struct ConfigStatus {
     pub(crate) version: ConfigVersion,
     pub(crate) file: Option<PathBuf>,
-    /// Its YAML, with its secrets, which have to be redacted before it is shown.
+    /// Its text, with its secrets, which have to be redacted before it is shown.
     pub(crate) text: String,
     pub(crate) words: Vec<String>,
     pub(crate) last_error: Option<(SystemTime, Vec<String>)>,
@@ -360,7 +360,7 @@ mod tests {
         let source = Source {
             name: "test".to_owned(),
             text: text.to_owned(),
-            base_dir: PathBuf::new(),
+            ..Source::embedded()
         };
         let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         LoadedConfig {

@@ -49,7 +49,7 @@ const KNOWN: [Group; 9] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=30,
+        numbers: 1..=36,
     },
     Group {
         prefix: "T-",

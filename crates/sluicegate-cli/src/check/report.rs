@@ -14,12 +14,13 @@ pub fn sentences(config: &Config) -> impl Iterator<Item = String> {
         .map(|sentence| sanitize(&sentence))
 }
 
-/// `{ ok, file, sentences, mistakes }`
+/// `{ ok, file, sentences, warnings, mistakes }`
 pub fn json(file: &str, read: Result<&LoadedConfig, &Mistakes>) -> Value {
     json!({
         "ok": read.is_ok(),
         "file": file,
         "sentences": read.map_or_else(|_| Vec::new(), |loaded| loaded.config.in_words()),
+        "warnings": read.map_or(&[][..], |loaded| &loaded.config.warnings),
         "mistakes": read.err().map(mistakes_as_json).unwrap_or_default(),
     })
 }
@@ -53,6 +54,12 @@ pub fn github(mistakes: &Mistakes) -> String {
     mistakes.iter().map(one).collect()
 }
 
+/// One line for each warning: `::warning::OTEL_SDK_DISABLED …`.
+pub fn github_warnings(warnings: &[String]) -> String {
+    let one = |warning: &String| format!("::warning::{}\n", escaped(warning));
+    warnings.iter().map(one).collect()
+}
+
 /// The text of a workflow command: line ends would end it.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25")
@@ -67,8 +74,6 @@ fn escaped_property(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use sluicegate_config::{Source, load};
 
     use super::*;
@@ -77,7 +82,7 @@ mod tests {
         let source = Source {
             name: name.to_owned(),
             text: text.to_owned(),
-            base_dir: PathBuf::new(),
+            ..Source::embedded()
         };
         load(&source, &|_| None).err().unwrap()
     }

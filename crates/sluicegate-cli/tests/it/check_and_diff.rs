@@ -119,6 +119,49 @@ fn standard_input_is_a_file_named_by_a_dash() {
     assert!(text(&twice.stderr).contains("standard input"));
 }
 
+const GOOD_TOML: &str = "[[limits]]\nname = 'per-ip'\nkey = ['client_ip']\nrate = '10/s'\n";
+
+#[test]
+fn every_command_reads_toml_by_its_name_or_by_option() {
+    let directory = files(&[
+        ("good.yaml", GOOD),
+        ("good.toml", GOOD_TOML),
+        ("good.conf", GOOD_TOML),
+        ("bad.toml", "[[limits]]\nname = 'a'\nrate = 10/s\n"),
+    ]);
+    let yaml = run(&directory, &["check", "good.yaml"]);
+    for arguments in [
+        &["check", "good.toml"][..],
+        &["check", "-c", "good.toml"],
+        &["check", "--input-format", "toml", "good.conf"],
+        // The name of a file says more than the option.
+        &["check", "--input-format", "toml", "good.yaml"],
+    ] {
+        let toml = run(&directory, arguments);
+        assert_eq!(toml.status.code(), Some(0), "{}", text(&toml.stderr));
+        assert_eq!(toml.stdout, yaml.stdout, "{arguments:?}");
+    }
+    let input = ["check", "--input-format", "toml", "-"];
+    let by_input = run_with_input(&directory, &input, GOOD_TOML);
+    assert_eq!(by_input.stdout, yaml.stdout);
+    let as_yaml = run_with_input(&directory, &["check", "-"], GOOD_TOML);
+    assert_eq!(as_yaml.status.code(), Some(1));
+    let same = run(&directory, &["diff", "good.yaml", "good.toml"]);
+    assert_eq!(text(&same.stdout), "nothing changes\n");
+    let arguments = ["diff", "good.yaml", "-", "--input-format=toml"];
+    let tighter = GOOD_TOML.replace("10/s", "5/s");
+    let differs = run_with_input(&directory, &arguments, &tighter);
+    assert_eq!(differs.status.code(), Some(1));
+    assert!(text(&differs.stdout).starts_with("per-ip is tighter"));
+    let explained = run(&directory, &["explain", "/", "--config", "good.toml"]);
+    assert!(text(&explained.stdout).contains("per-ip"));
+    let refused = run(&directory, &["check", "--format", "github", "bad.toml"]);
+    assert_eq!(
+        text(&refused.stdout),
+        "::error file=bad.toml,line=3,col=8::expected a value; text must be in quotes\n"
+    );
+}
+
 #[test]
 fn json_has_the_place_of_every_mistake() {
     let directory = files(&[("good.yaml", GOOD), ("bad.yaml", BAD)]);
@@ -146,6 +189,7 @@ fn json_has_the_place_of_every_mistake() {
         "ok": false,
         "file": "bad.yaml",
         "sentences": [],
+            "warnings": [],
         "mistakes": [
             {
                 "file": "bad.yaml", "line": 2, "column": 11, "key": "proxy.listen",

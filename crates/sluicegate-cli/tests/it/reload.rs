@@ -45,6 +45,30 @@ fn a_changed_file_is_taken_over_and_counters_are_kept() {
 }
 
 #[test]
+fn a_file_in_toml_is_served_watched_and_shown_with_its_mistakes() {
+    let config = |burst: &str| {
+        format!(
+            "proxy.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\n\n[[limits]]\nname = 'per-client'\n\
+             key = ['client_ip']\nrate = '1/h'\nburst = {burst}\n"
+        )
+    };
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("sluicegate.toml"), config("10")).unwrap();
+    let sluicegate = Sluicegate::start_in(directory);
+    assert_eq!(limit(&sluicegate).as_deref(), Some("10"));
+    fs::write(sluicegate.file("sluicegate.toml"), config("5")).unwrap();
+    eventually("the new limit is in force", || {
+        limit(&sluicegate).as_deref() == Some("5")
+    });
+    let shown = sluicegate.admin_get("/v1/config");
+    let shown: serde_json::Value = serde_json::from_str(shown.body()).unwrap();
+    assert_eq!(shown["text"], config("5"));
+    fs::write(sluicegate.file("sluicegate.toml"), config("0")).unwrap();
+    sluicegate.wait_for_log("sluicegate.toml:8:9: limits[0].burst: must be at least 1");
+    assert_eq!(limit(&sluicegate).as_deref(), Some("5"));
+}
+
+#[test]
 fn a_signal_makes_it_read_the_file_again() {
     let sluicegate = Sluicegate::start(&config("1/h", 10));
     fs::write(sluicegate.file("sluicegate.yaml"), config("1/h", 7)).unwrap();

@@ -58,16 +58,19 @@ limits:
         ))
     }
 
-    /// Starts it in a directory that holds `sluicegate.yaml` and whatever that names.
+    /// Starts it in a directory that holds `sluicegate.yaml`, or `sluicegate.toml`, and whatever that
+    /// names.
     pub fn start_in(directory: TempDir) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_sluicegate")), directory)
     }
 
     /// The same, with a command that runs the program with more arguments.
     pub fn start_by(mut command: Command, directory: TempDir) -> Self {
+        let names = ["sluicegate.toml", "sluicegate.yaml"];
+        let mut files = names.map(|name| directory.path().join(name)).into_iter();
         let mut child = command
             .args(["serve", "--config"])
-            .arg(directory.path().join("sluicegate.yaml"))
+            .arg(files.find(|file| file.exists()).expect("a configuration"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

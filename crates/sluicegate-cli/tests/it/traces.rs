@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 use sluicegate_testkit::{STEP_TIMEOUT, TlsFiles, eventually};
+use tempfile::TempDir;
 
 use super::clients::{file, python};
 use super::running::Sluicegate;
@@ -280,6 +281,134 @@ fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
     assert!(
         collector.ends_without_a_span(),
         "a stranger was sent a span"
+    );
+}
+
+/// Runs a command with no variables of OpenTelemetry but these.
+fn with_variables(variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OTEL_")) {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    command
+}
+
+fn directory_with(config: &str) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
+    directory
+}
+
+const WITHOUT_TRACES: &str = "
+proxy: { listen: '127.0.0.1:0' }
+admin: { listen: '127.0.0.1:0' }
+client_ip: { trusted_proxies: [127.0.0.0/8] }
+";
+
+#[test]
+#[ignore = "needs clients in Python"]
+fn the_variables_of_opentelemetry_say_where_spans_go_and_what_they_carry() {
+    let collector = Collector::start();
+    let endpoint = format!("http://127.0.0.1:{}", collector.port);
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "x-api-key=hunter%32,x-tenant=a",
+        ),
+        ("OTEL_SERVICE_NAME", "edge"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "deployment.environment=test,service.version=9",
+        ),
+        ("OTEL_TRACES_SAMPLER", "parentbased_always_on"),
+        // Two batches, and not at the end only.
+        ("OTEL_BSP_SCHEDULE_DELAY", "10"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+    ];
+    let directory = directory_with(WITHOUT_TRACES);
+    let sluicegate = Sluicegate::start_by(with_variables(&variables), directory);
+    let parent = format!("traceparent: {PARENT}");
+    assert_eq!(sluicegate.get("/unsampled", &[&parent]).status(), 200);
+    for _ in 0..2 {
+        assert_eq!(sluicegate.get("/x", &[]).status(), 200);
+    }
+    for _ in 0..2 {
+        let span = collector.next();
+        assert_eq!(span["attributes"]["url.path"], "/x", "the peer decided");
+        assert_eq!(span["batch"], 1);
+        let metadata = json!({ "x-api-key": "hunter2", "x-tenant": "a" });
+        assert_eq!(span["metadata"], metadata);
+        let resource = json!({
+            "service.name": "edge", "service.version": "9", "deployment.environment": "test",
+        });
+        assert_eq!(span["resource"], resource);
+    }
+    sluicegate.wait_for_log("OTEL_EXPORTER_OTLP_TIMEOUT is ignored: expected milliseconds");
+    let shown = sluicegate.admin_get("/v1/config");
+    assert!(shown.contains("x-api-key"), "{shown}");
+    let printed = sluicegate.printed.lock().unwrap().join("\n");
+    let logged = sluicegate.logged.lock().unwrap().join("\n");
+    for text in [shown.body(), &printed, &logged] {
+        assert!(!text.contains("hunter"), "{text}");
+    }
+    assert!(collector.ends_without_a_span());
+}
+
+#[test]
+#[ignore = "needs clients in Python"]
+fn a_collector_of_the_environment_with_tls_is_verified_with_its_certificate() {
+    let files = TlsFiles::generate();
+    let collector = Collector::start_with(&[files.server_certificate(), files.server_key()]);
+    let endpoint = format!("localhost:{}", collector.port);
+    let authority = files.authority();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint.as_str()),
+        (
+            "OTEL_EXPORTER_OTLP_CERTIFICATE",
+            authority.to_str().unwrap(),
+        ),
+        ("OTEL_TRACES_SAMPLER", "always_on"),
+    ];
+    let directory = directory_with(WITHOUT_TRACES);
+    let mut sluicegate = Sluicegate::start_by(with_variables(&variables), directory);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
+    sluicegate.signal("TERM");
+    assert!(sluicegate.wait().success());
+    assert_eq!(collector.next()["name"], "GET");
+}
+
+#[test]
+fn check_says_what_the_environment_sets_and_warns_about_the_rest() {
+    let directory = directory_with(WITHOUT_TRACES);
+    let check = |arguments: &[&str]| {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=hunter2"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ];
+        let mut command = with_variables(&variables);
+        command.arg("check").args(arguments).arg("sluicegate.yaml");
+        let output = command.current_dir(directory.path()).output().unwrap();
+        assert!(output.status.success());
+        let texts = [output.stdout, output.stderr];
+        texts.map(|text| String::from_utf8(text).unwrap())
+    };
+    let warning = "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: expected milliseconds, 1 to 3600000";
+    let sentence = "the environment sets of traces: otlp (OTEL_EXPORTER_OTLP_ENDPOINT), \
+                    the headers api-key (OTEL_EXPORTER_OTLP_HEADERS)\n";
+    let [told, warned] = check(&[]);
+    assert!(told.contains(sentence), "{told}");
+    assert_eq!(warned, format!("warning: {warning}\n"));
+    let [json, _] = check(&["--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["warnings"], json!([warning]));
+    let [github, _] = check(&["--format", "github"]);
+    assert!(
+        github.ends_with(&format!("::warning::{warning}\n")),
+        "{github}"
     );
 }
 

@@ -16,6 +16,7 @@ mod factor;
 mod failure;
 mod limits;
 mod names;
+mod otel;
 mod principals;
 mod proxy;
 mod quota;
@@ -70,10 +71,9 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
             store,
             response: response::response(top.subsection("response").as_ref()),
             log: response::log(top.subsection("log").as_ref()),
-            traces: top
-                .subsection("traces")
-                .and_then(|field| traces::traces(&field)),
+            traces: traces::traces(top.subsection("traces").as_ref(), field.context),
             switched_off: field.context.switched_off.take(),
+            warnings: field.context.warnings.take(),
         };
         // Listeners are in several sections, so they are compared at the end.
         admin::note_shared_address(&config, top);

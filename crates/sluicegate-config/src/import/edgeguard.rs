@@ -4,9 +4,9 @@
 
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, quoted};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use crate::field::Field;
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 
 /// Reads a configuration in TOML.
 pub(super) fn draft(source: &Source) -> Result<Draft, Mistakes> {

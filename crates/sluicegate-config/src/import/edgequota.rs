@@ -1,9 +1,9 @@
 //! Import from EdgeQuota: one limit, its store, and the service that it asks for quotas.
 
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, period_text, quoted};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use crate::field::Field;
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 
 /// Sections that have no counterpart, or one of another kind.
 const OTHER_SECTIONS: [(&str, &str); 3] = [

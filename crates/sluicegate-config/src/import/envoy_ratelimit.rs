@@ -7,9 +7,9 @@
 
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, quoted};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use crate::field::{Field, Section};
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 
 /// Reads the file of one domain.
 pub(super) fn draft(source: &Source) -> Result<Draft, Mistakes> {

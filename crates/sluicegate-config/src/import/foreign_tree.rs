@@ -3,24 +3,10 @@
 //! Their keys are not ours, so a key that an importer does not ask for is no mistake. Values are
 //! read through [`Field`], so a mistake in one is reported with its path and its line.
 
-use std::cell::RefCell;
-use std::ops::Range;
-
-use toml::de::{DeTable, DeValue};
-
-use crate::expand::Origin;
 use crate::field::{Field, ReadContext};
-use crate::mistakes::{Mistake, Mistakes, Position};
-use crate::tree::{Entry, MistakeLog, Node, Value, child_path, verbatim};
-use crate::{Source, raw, redact};
-
-/// The syntax of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syntax {
-    /// Also JSON, which is YAML.
-    Yaml,
-    Toml,
-}
+use crate::mistakes::Mistakes;
+use crate::tree::{MistakeLog, Node, Value, child_path, verbatim};
+use crate::{Source, Syntax, raw, redact};
 
 /// Reads all documents of a file and converts them. The result is given out only when there was no
 /// mistake.
@@ -30,18 +16,10 @@ pub(super) fn read<T>(
     convert: impl FnOnce(&[Field<'_>]) -> Option<T>,
 ) -> Result<T, Mistakes> {
     let report = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
-    let nodes = match syntax {
-        Syntax::Yaml => raw::parse_documents(&source.text)
-            .map(|documents| documents.into_iter().map(verbatim).collect()),
-        Syntax::Toml => toml_node(&source.text).map(|node| vec![node]),
-    };
-    let nodes: Vec<Node> = nodes.map_err(|mistake| report(vec![mistake]))?;
+    let documents = raw::parse_documents(&source.text, syntax).map_err(report)?;
+    let nodes: Vec<Node> = documents.into_iter().map(verbatim).collect();
     let mistakes = MistakeLog::default();
-    let context = ReadContext {
-        base_dir: &source.base_dir,
-        mistakes: &mistakes,
-        switched_off: RefCell::default(),
-    };
+    let context = ReadContext::new(&source.base_dir, &mistakes, &|_| None);
     let field = |node| Field {
         path: String::new(),
         node,
@@ -173,80 +151,6 @@ pub(super) fn go_millis(text: &str) -> Option<u64> {
     // A century is more than any limit has.
     let is_fine = !text.is_empty() && (1.0..3.2e12).contains(&millis);
     is_fine.then_some(millis.round() as u64)
-}
-
-/// Reads TOML into the same tree as YAML.
-fn toml_node(text: &str) -> Result<Node, Mistake> {
-    let lines = LineStarts::of(text);
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map(|span| lines.position(text, span));
-        Mistake::new(at, "", error.message().replace('\n', " "))
-    })?;
-    let span = table.span();
-    Ok(Node {
-        value: toml_section(table.get_ref(), text, &lines),
-        at: lines.position(text, span),
-        origin: Origin::default(),
-    })
-}
-
-fn toml_section(table: &DeTable<'_>, text: &str, lines: &LineStarts) -> Value {
-    let entries = table.iter().map(|(key, value)| Entry {
-        key: key.get_ref().to_string(),
-        at: lines.position(text, key.span()),
-        node: toml_value(value.get_ref(), value.span(), text, lines),
-    });
-    Value::Section(entries.collect())
-}
-
-fn toml_value(value: &DeValue<'_>, span: Range<usize>, text: &str, lines: &LineStarts) -> Node {
-    let node_value = match value {
-        DeValue::String(string) => Value::Text(string.to_string()),
-        DeValue::Integer(number) => {
-            let signed = i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX);
-            match (u64::try_from(signed), i64::try_from(signed)) {
-                (Ok(number), _) => Value::Whole(number),
-                (_, Ok(number)) => Value::Negative(number),
-                _ => Value::Fraction(signed as f64),
-            }
-        }
-        DeValue::Float(number) => Value::Fraction(number.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(on) => Value::Bool(*on),
-        DeValue::Datetime(time) => Value::Text(time.to_string()),
-        DeValue::Array(items) => {
-            let node = |item: &toml::Spanned<DeValue<'_>>| {
-                toml_value(item.get_ref(), item.span(), text, lines)
-            };
-            Value::List(items.iter().map(node).collect())
-        }
-        DeValue::Table(table) => toml_section(table, text, lines),
-    };
-    Node {
-        value: node_value,
-        at: lines.position(text, span),
-        origin: Origin::default(),
-    }
-}
-
-/// Where each line of a text begins.
-struct LineStarts(Vec<usize>);
-
-impl LineStarts {
-    fn of(text: &str) -> Self {
-        let after_ends = text.match_indices('\n').map(|(end, _)| end + 1);
-        Self(std::iter::once(0).chain(after_ends).collect())
-    }
-
-    fn position(&self, text: &str, span: Range<usize>) -> Position {
-        let line = self.0.partition_point(|start| *start <= span.start);
-        let line_start = self.0.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let before = text.get(line_start..span.start).unwrap_or_default();
-        Position {
-            line: line as u64,
-            column: before.chars().count() as u64 + 1,
-            span: (span.start, span.end),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ mod windows;
 
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, LimitLine, quoted};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use super::scope::{SCOPES_MAX, Scope, ScopedLimit, lay_out};
 use crate::field::Field;
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 use entities::{KongEntities, KongPlugin, PluginTarget};
 use windows::{KongWindow, windows};
 

@@ -6,10 +6,10 @@
 
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use crate::field::Field;
 use crate::tree::Value;
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 
 /// Reads the definitions.
 pub(super) fn draft(source: &Source) -> Result<Draft, Mistakes> {

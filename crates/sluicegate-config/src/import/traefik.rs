@@ -9,18 +9,15 @@ mod rule;
 
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, period_text, quoted};
-use super::foreign_tree::{self, Syntax};
+use super::foreign_tree;
 use super::scope::{SCOPES_MAX, Scope, ScopedLimit, lay_out};
 use crate::field::Field;
-use crate::{Mistakes, Source};
+use crate::{Mistakes, Source, Syntax};
 use objects::{Objects, Router};
 
 /// Reads a file in YAML or TOML, by its name.
 pub(super) fn draft(source: &Source) -> Result<Draft, Mistakes> {
-    let syntax = match source.name.to_ascii_lowercase().ends_with(".toml") {
-        true => Syntax::Toml,
-        false => Syntax::Yaml,
-    };
+    let syntax = Syntax::of_file(&source.name).unwrap_or_default();
     foreign_tree::read(source, syntax, |documents| {
         let mut importer = Importer {
             draft: Draft::of_proxy(format!("The limits of {}, from Traefik.", source.name)),

@@ -1,8 +1,6 @@
-//! Responses, logs and traces: what leaves Sluicegate besides the forwarded request.
+//! Responses and logs: what leaves Sluicegate besides the forwarded request.
 
 use sluicegate_core::HeaderStyle;
-
-use super::external::ServiceAddress;
 
 /// Headers and bodies of our own responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,21 +33,6 @@ pub struct Log {
     /// True when a rejection writes a line that starts with `RATE_LIMIT`.
     pub rate_limit_line: bool,
 }
-
-/// Spans of requests for a collector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traces {
-    /// The collector, which takes OTLP over gRPC.
-    pub otlp: ServiceAddress,
-    /// One in this many requests is traced; those that a trusted peer traces are traced in any
-    /// case.
-    pub one_in: u64,
-    /// The name of this service in traces.
-    pub service_name: String,
-}
-
-/// One in this many requests is traced by default.
-pub const TRACES_ONE_IN: u64 = 100;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,17 +5,18 @@ use std::path::Path;
 use sluicegate_config::Source;
 use sluicegate_config::import::{Format, convert};
 
-use crate::{good, schema, try_load};
+use crate::{good, schema, toml, try_load};
 
 const CONFIGURATION: &str = include_str!("../../../../docs/configuration.md");
 const EXAMPLE: &str = include_str!("../../../../docs/examples/sluicegate.yaml");
 
-/// Blocks marked `yaml`, each with the rest of its mark.
-fn blocks(page: &str) -> Vec<(String, String)> {
+/// Blocks marked `yaml` or `toml`, each with the rest of its mark.
+fn blocks(page: &str, language: &str) -> Vec<(String, String)> {
+    let fence = format!("```{language}");
     let mut blocks = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let Some(mark) = line.strip_prefix("```yaml") else {
+        let Some(mark) = line.strip_prefix(&fence) else {
             continue;
         };
         let block: Vec<&str> = lines
@@ -54,7 +55,10 @@ fn pages() -> Vec<String> {
 
 #[test]
 fn every_block_is_loaded_or_refused_as_marked() {
-    let blocks: Vec<(String, String)> = pages().iter().flat_map(|page| blocks(page)).collect();
+    let blocks: Vec<(String, String)> = pages()
+        .iter()
+        .flat_map(|page| blocks(page, "yaml"))
+        .collect();
     assert!(
         blocks.len() >= 30,
         "only {} blocks were found",
@@ -80,6 +84,29 @@ fn every_block_is_loaded_or_refused_as_marked() {
             "envoy" | "traefik" | "kong" | "edgequota" => {}
             other => panic!("unknown mark {other:?}"),
         }
+    }
+}
+
+/// The example in TOML, as the documentation has it.
+pub fn toml_example() -> String {
+    let (example, _) = block(CONFIGURATION, "toml");
+    example.to_owned()
+}
+
+#[test]
+fn the_example_in_the_documentation_means_the_same_in_yaml_and_in_toml() {
+    let config = toml::good(&toml_example());
+    let yaml = good(EXAMPLE);
+    assert_eq!(toml::everything(&config), toml::everything(&yaml));
+    assert_eq!(config.changes_to(&yaml), []);
+}
+
+#[test]
+fn every_block_of_toml_is_loaded() {
+    let pages = pages();
+    let blocks = pages.iter().flat_map(|page| blocks(page, "toml"));
+    for (_, text) in blocks.filter(|(mark, _)| mark != "edgeguard") {
+        toml::good(&text);
     }
 }
 
@@ -201,7 +228,7 @@ fn the_example_of_a_limits_service_is_loaded() {
 
 #[test]
 fn the_built_in_default_stands_in_the_documentation() {
-    let has_default = blocks(CONFIGURATION)
+    let has_default = blocks(CONFIGURATION, "yaml")
         .iter()
         .any(|(_, text)| good_lines(text) == good_lines(&Source::embedded().text));
     assert!(

@@ -1,7 +1,5 @@
 //! Files of envoyproxy/ratelimit, converted to our format.
 
-use std::path::PathBuf;
-
 use sluicegate_config::import::{Format, Imported, convert};
 use sluicegate_config::{Config, Mistakes, Source, load};
 
@@ -9,7 +7,7 @@ fn source(text: &str) -> Source {
     Source {
         name: "theirs.yaml".to_owned(),
         text: text.to_owned(),
-        base_dir: PathBuf::new(),
+        ..Source::embedded()
     }
 }
 

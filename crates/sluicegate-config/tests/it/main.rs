@@ -15,6 +15,7 @@ mod limits;
 mod listeners;
 mod mistakes;
 mod numbers;
+mod otel;
 mod proxy;
 mod quotas;
 mod reference;
@@ -23,6 +24,7 @@ mod sections;
 mod store;
 mod summary;
 mod switches;
+mod toml;
 
 use std::path::PathBuf;
 
@@ -34,6 +36,7 @@ fn source(text: &str) -> Source {
         name: "sluicegate.yaml".to_owned(),
         text: text.to_owned(),
         base_dir: PathBuf::from("/etc/sluicegate"),
+        ..Source::embedded()
     }
 }
 

@@ -1,15 +1,13 @@
 //! Traces: a span for a sample of requests, sent to an OpenTelemetry collector.
 //!
-//! Off unless configured. The sampling rule: one request in `one_in` is traced, chosen by its id;
-//! in addition, a request whose trusted peer already samples it (`traceparent` with the sampled
-//! flag). A stranger's flag is ignored, because anybody could otherwise make us trace every
-//! request. A traced request joins the trace of its `traceparent`, trusted or not, so that logs can
-//! be matched.
+//! Off unless configured. Which requests are traced is decided in `sampler`. A traced request joins
+//! the trace of its `traceparent`, trusted or not, so that logs can be matched.
 //!
 //! Spans go to the batch processor of the OpenTelemetry SDK, which sends from a thread of its own
 //! and drops spans when its queue is full; no request waits for a collector.
 
 mod attributes;
+mod sampler;
 mod traceparent;
 
 use std::fmt;
@@ -21,11 +19,12 @@ use opentelemetry::trace::{
     SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
 use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::tonic_types::metadata::MetadataMap;
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{
-    BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 use sluicegate_config as config;
 use sluicegate_net::tls;
@@ -33,6 +32,7 @@ use tokio::runtime::Handle;
 
 use crate::request_id::RequestId;
 use attributes::SpanAttributes;
+use sampler::Sampler;
 use traceparent::parse_traceparent;
 
 pub use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
@@ -41,8 +41,7 @@ pub use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
 pub struct Traces {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
-    /// One request in this many is traced.
-    one_in: u64,
+    sampler: Sampler,
 }
 
 /// A request that is traced, from its beginning until [`Traces::end`].
@@ -56,8 +55,6 @@ pub struct TraceSpan {
 
 /// The header that carries a trace from hop to hop (W3C Trace Context).
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The longest that sending one batch takes.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest that the end of the process waits for the last spans.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 
@@ -68,31 +65,34 @@ impl Traces {
         let mut exporter = SpanExporter::builder()
             .with_tonic()
             .with_endpoint(settings.otlp.url())
-            .with_timeout(EXPORT_TIMEOUT);
+            .with_timeout(settings.timeout.into())
+            .with_metadata(metadata(&settings.headers)?);
         if settings.otlp.tls {
             let authorities = tls::authorities(settings.otlp.ca_file.as_deref());
-            let authorities =
-                authorities.map_err(|mistake| format!("traces.ca_file: {mistake}"))?;
+            let authorities = authorities
+                .map_err(|mistake| format!("{}: {mistake}", settings.origin("ca_file")))?;
             exporter =
                 exporter.with_tls_config(ClientTlsConfig::new().trust_anchors(authorities.roots));
         }
         let exporter = exporter
             .build()
-            .map_err(|error| format!("traces.otlp: {error}"))?;
-        let mut processor = BatchSpanProcessor::builder(exporter).build();
-        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = Resource::builder_empty()
-            .with_service_name(settings.service_name.clone())
-            .with_attribute(version)
+            .map_err(|error| format!("{}: {error}", settings.origin("otlp")))?;
+        // Every setting of the batches is given, so that the SDK takes none from the environment.
+        let batches = BatchConfigBuilder::default()
+            .with_scheduled_delay(settings.batch.delay.into())
+            .with_max_queue_size(settings.batch.queue_max)
+            .with_max_export_batch_size(settings.batch.size_max);
+        let mut processor = BatchSpanProcessor::builder(exporter)
+            .with_batch_config(batches.build())
             .build();
-        processor.set_resource(&resource);
+        processor.set_resource(&resource(settings));
         let scope = InstrumentationScope::builder("sluicegate")
             .with_version(env!("CARGO_PKG_VERSION"))
             .build();
         Ok(Self {
             processor,
             scope,
-            one_in: settings.one_in,
+            sampler: Sampler::new(settings.sampling),
         })
     }
 
@@ -108,14 +108,13 @@ impl Traces {
             .get(TRACEPARENT)
             .and_then(|value| value.to_str().ok())
             .and_then(parse_traceparent);
-        let is_asked_for =
-            peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
         let number = id.as_number().or_else(|| RequestId::next().as_number());
         let number = number.unwrap_or_default();
         let (high, low) = ((number >> 64) as u64, number as u64);
         // Ids count up, so they are mixed before they decide about sampling or become another id.
         let mixed = mix(low ^ high.rotate_left(32));
-        if !is_asked_for && !mixed.is_multiple_of(self.one_in) {
+        let trusted = parent.as_ref().filter(|_| peer_is_trusted);
+        if !self.sampler.samples(mixed, trusted) {
             return None;
         }
         let span_id = SpanId::from(mix(mixed).max(1));
@@ -197,6 +196,35 @@ impl fmt::Debug for Traces {
     }
 }
 
+/// The headers for the collector. No error contains a value: they are secrets.
+fn metadata(headers: &config::SecretHeaders) -> Result<MetadataMap, String> {
+    let mut map = HeaderMap::new();
+    for (name, value) in &headers.0 {
+        let pair = (
+            HeaderName::try_from(name.as_str()),
+            HeaderValue::try_from(value.as_str()),
+        );
+        let (Ok(header), Ok(mut value)) = pair else {
+            return Err(format!("the header {name:?} for the collector is invalid"));
+        };
+        value.set_sensitive(true);
+        map.append(header, value);
+    }
+    Ok(MetadataMap::from_headers(map))
+}
+
+/// This service in traces: its name and version, and what the environment adds.
+fn resource(settings: &config::Traces) -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let more = settings.resource.iter();
+    let more = more.map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
+    Resource::builder_empty()
+        .with_attribute(version)
+        .with_attributes(more)
+        .with_service_name(settings.service_name.clone())
+        .build()
+}
+
 /// Spreads a counter over all 64 bits (the finalizer of SplitMix64).
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -206,7 +234,10 @@ fn mix(mut value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_config::{ServiceAddress, Traces as Settings};
+    use sluicegate_config::{
+        SecretHeaders, ServiceAddress, TraceBatch, TraceSampling, TraceShare, Traces as Settings,
+    };
+    use sluicegate_core::Nanos;
     use tokio::runtime::Runtime;
 
     use super::traceparent::tests::PARENT;
@@ -222,8 +253,16 @@ mod tests {
         Traces::new(
             &Settings {
                 otlp,
-                one_in,
+                sampling: TraceSampling {
+                    share: TraceShare::OneIn(one_in),
+                    ..TraceSampling::default()
+                },
                 service_name: "test".to_owned(),
+                resource: Vec::new(),
+                headers: SecretHeaders::default(),
+                timeout: Nanos::from_secs(1),
+                batch: TraceBatch::default(),
+                variables: Vec::new(),
             },
             runtime.handle(),
         )

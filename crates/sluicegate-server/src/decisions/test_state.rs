@@ -1,6 +1,6 @@
 //! The state of the decision service for the tests of every protocol.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use sluicegate_config::{Source, load};
@@ -20,7 +20,7 @@ pub(crate) fn state_with_token(
     let source = Source {
         name: "test".to_owned(),
         text: text.to_owned(),
-        base_dir: PathBuf::new(),
+        ..Source::embedded()
     };
     let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let gate = Arc::new(Gate::new(&config, BACKGROUND.handle().clone()).unwrap());

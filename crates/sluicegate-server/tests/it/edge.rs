@@ -110,5 +110,6 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             rate_limit_line: false,
         },
         traces: None,
+        warnings: Vec::new(),
     }
 }

@@ -28,6 +28,7 @@ pub fn ask(
         name: "sluicegate.yaml".to_owned(),
         text: config.to_owned(),
         base_dir: ".".into(),
+        ..Source::embedded()
     };
     let config = sluicegate_config::load(&source, &|_| None).unwrap();
     let policy = Policy::new(config.policy.limits().to_vec()).unwrap();

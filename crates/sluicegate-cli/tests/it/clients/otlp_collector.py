@@ -22,10 +22,13 @@ def attributes_of(pairs):
 
 class Collector(service.TraceServiceServicer):
     def Export(self, request, context):
+        metadata = dict(context.invocation_metadata())
         for resource in request.resource_spans:
             for scope in resource.scope_spans:
                 for span in scope.spans:
                     line = {
+                        "metadata": {name: text for name, text in metadata.items() if name.startswith("x-")},
+                        "batch": len(scope.spans),
                         "resource": attributes_of(resource.resource.attributes),
                         "scope": scope.scope.name,
                         "name": span.name,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Settings;
 use super::store::{certificate, redis};
-use crate::summary::{and, quota_in_words, upstream_in_words};
+use crate::summary::{and, quota_in_words, share_in_words, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
     Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
@@ -30,6 +30,8 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         policy: _,
         // Known by its absence from the settings.
         switched_off: _,
+        // About the environment, which both share.
+        warnings: _,
     } = config;
     if let Some(proxy) = proxy {
         self::proxy(proxy, settings);
@@ -50,13 +52,19 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
     output(response, log, settings);
     if let Some(Traces {
         otlp,
-        one_in,
+        sampling,
         service_name,
+        // They come from the environment alone, which both files share.
+        resource: _,
+        headers: _,
+        timeout: _,
+        batch: _,
+        variables: _,
     }) = traces
     {
         settings.put("traces.otlp", otlp.url());
         put_file("traces.ca_file", otlp.ca_file.as_deref(), settings);
-        settings.put("traces.one_in", one_in);
+        settings.put("traces.one_in", share_in_words(sampling.share));
         settings.put("traces.service_name", service_name);
     }
 }
