@@ -20,7 +20,7 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, Uri};
+use http::{StatusCode, Uri};
 use sluicegate::http::{Misread, RateLimitLine};
 use sluicegate::{StoreError, Verdict};
 use sluicegate_core::{
@@ -32,7 +32,7 @@ pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
 use crate::auth::Unauthorized;
 use crate::charging::charge_request;
-use crate::external::ExternalLimits;
+use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
@@ -180,7 +180,7 @@ impl Entrance<'_> {
     async fn charge_stage(
         self,
         subject: &Subject<'_>,
-        headers: &HeaderMap,
+        headers: SpelledHeaders<'_>,
         stage: Stage,
         cost: u64,
     ) -> Result<Admitted, Refusal> {

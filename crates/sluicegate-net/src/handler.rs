@@ -36,6 +36,13 @@ pub trait Handler: Send + Sync + Sized + 'static {
         connection: &Arc<Connection<Self>>,
         request: IncomingRequest,
     ) -> impl Future<Output = HttpResponse<Self::Body>> + Send;
+
+    /// True when a request of HTTP/1 keeps the bytes of its head, as
+    /// [`HeadBytes`](crate::HeadBytes) in the extensions of its parts. Asked once for each request,
+    /// when its head has come.
+    fn keeps_head_bytes(&self) -> bool {
+        false
+    }
 }
 
 /// One client's connection, as its requests see it.

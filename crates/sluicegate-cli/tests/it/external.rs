@@ -2,6 +2,7 @@
 
 mod example;
 mod hostile;
+mod question;
 mod rebinding;
 
 use std::time::Duration;
@@ -161,7 +162,7 @@ fn the_service_is_told_who_asks_for_what_but_no_secret() {
         (&question["key"], &question["method"], &question["path"]),
         (&"acme".into(), &"GET".into(), &"/b".into())
     );
-    assert_eq!(question["headers"]["x-plan"], "gold");
+    assert_eq!(question["headers"]["X-Plan"], "gold");
     assert!(
         !String::from_utf8_lossy(&recorded[0].body).contains("hidden"),
         "{question}"

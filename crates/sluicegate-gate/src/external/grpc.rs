@@ -280,6 +280,8 @@ struct GetLimitsRequest {
     method: String,
     #[prost(string, tag = "4")]
     path: String,
+    #[prost(string, repeated, tag = "5")]
+    key_parts: Vec<String>,
 }
 
 impl From<&LimitsRequest> for GetLimitsRequest {
@@ -293,6 +295,7 @@ impl From<&LimitsRequest> for GetLimitsRequest {
             headers: headers.collect(),
             method: request.method.clone(),
             path: request.path.clone(),
+            key_parts: request.key_parts.clone(),
         }
     }
 }

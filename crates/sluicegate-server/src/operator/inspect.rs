@@ -98,7 +98,7 @@ impl Operator {
         let request = OnBehalf {
             method: subject.method,
             path: subject.path,
-            headers: &described.headers,
+            headers: described.spelled_headers(),
         };
         let considered = snapshot.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());

@@ -14,6 +14,7 @@ use sluicegate::http::{RequestHead, ResponseFields, host_of};
 use sluicegate_gate::admission::{
     AdmissionRequest, AdmittedRequest, Purpose, Refusal, SentRequest, admit,
 };
+use sluicegate_gate::external::HeaderSpelling;
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::request_id::{self, RequestId};
 use sluicegate_gate::telemetry::TRACEPARENT;
@@ -43,6 +44,10 @@ impl Handler for ProxyState {
     ) -> impl Future<Output = HttpResponse<ProxyBody>> + Send {
         let IncomingRequest { parts, end, body } = request;
         answer(connection, parts, end, body)
+    }
+
+    fn keeps_head_bytes(&self) -> bool {
+        self.gate.asks_limits_service()
     }
 }
 
@@ -108,7 +113,10 @@ async fn admit_request(
         principal: None,
     };
     let question = AdmissionRequest {
-        candidate: SentRequest(head),
+        candidate: SentRequest {
+            head,
+            spelling: HeaderSpelling::of_parts(parts),
+        },
         purpose: Purpose::Spend,
         protocol: None,
         record: guard.access_record.as_ref().map(|record| &record.admission),

@@ -40,6 +40,8 @@ struct LimitsRequest {
     method: String,
     #[prost(string, tag = "4")]
     path: String,
+    #[prost(string, repeated, tag = "5")]
+    key_parts: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -193,6 +195,7 @@ async fn answer(
                         .collect(),
                     method: text_of("method"),
                     path: text_of("path"),
+                    key_parts: vec![asked["key_parts"][0].as_str().unwrap().to_owned()],
                 };
                 seen.lock().unwrap().push((head.clone(), asked));
                 std::future::ready(Ok::<_, Status>(tonic::Response::new(text.clone())))
@@ -263,6 +266,7 @@ async fn a_question_and_its_answer_in_both_codecs() {
             headers: HashMap::from([("x-plan".to_owned(), "gold".to_owned())]),
             method: "POST".to_owned(),
             path: "/orders".to_owned(),
+            key_parts: vec!["tenant-7".to_owned()],
         };
         assert_eq!(asked, expected);
     }
