@@ -1,5 +1,6 @@
 //! Quotas from outside, through the running proxy: a real service, a real Redis.
 
+mod codecs;
 mod example;
 mod hostile;
 mod question;

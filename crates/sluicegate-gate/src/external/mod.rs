@@ -15,6 +15,7 @@
 
 pub mod backend;
 mod circuit_breaker;
+mod codec_choice;
 mod connector;
 #[cfg(test)]
 mod contract_tests;
@@ -23,6 +24,7 @@ mod error;
 #[cfg(test)]
 mod fakes;
 mod grpc;
+mod grpc_codec;
 mod header_spelling;
 mod http;
 mod lifetime;

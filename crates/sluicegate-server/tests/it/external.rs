@@ -1,5 +1,6 @@
 //! Limits from outside, with real services and a real Redis.
 
+mod codecs;
 mod described;
 mod grpc;
 mod hostile;
