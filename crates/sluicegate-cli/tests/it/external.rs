@@ -1,7 +1,7 @@
 //! Quotas from outside, through the running proxy: a real service, a real Redis.
 
 mod codecs;
-mod example;
+mod examples;
 mod hostile;
 mod question;
 mod rebinding;
