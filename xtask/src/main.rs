@@ -7,6 +7,7 @@ mod chaos;
 mod command;
 mod crates;
 mod nearest;
+mod npm;
 mod package;
 mod pypi;
 mod test;

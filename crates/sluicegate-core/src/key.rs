@@ -172,8 +172,8 @@ impl<'a> Key<'a> {
     /// The values alone, as text: the name of the caller for a service that knows no limits.
     pub fn caller(&self) -> String {
         let mut text = String::new();
-        for part in self.parts() {
-            let colon = if text.is_empty() { "" } else { ":" };
+        for (index, part) in self.parts().enumerate() {
+            let colon = if index == 0 { "" } else { ":" };
             // Writing to a string cannot fail.
             let _ = write!(text, "{colon}{part}");
         }

@@ -24,7 +24,7 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, Uri};
+use http::{StatusCode, Uri};
 use sluicegate::http::{Misread, RateLimitLine};
 use sluicegate::{StoreError, Verdict};
 use sluicegate_core::{Charge, Decision, FailureStatus, MissingKey, PartValue, Stage, Subject};
@@ -34,7 +34,7 @@ pub use self::record::{AdmissionRecord, CallerFacts};
 pub use self::ruling::{automatic_ban_of, of_caller as ruling_of_caller};
 use crate::auth::Unauthorized;
 use crate::charging::charge_request;
-use crate::external::ExternalLimits;
+use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
@@ -190,7 +190,7 @@ impl Entrance<'_> {
     async fn charge_stage(
         self,
         subject: &Subject<'_>,
-        headers: &HeaderMap,
+        headers: SpelledHeaders<'_>,
         stage: Stage,
         cost: u64,
     ) -> Result<Admitted, Refusal> {

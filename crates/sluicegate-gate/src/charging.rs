@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use sluicegate::{Clock, Engine, Settlement, Store, StoreError, Verdict};
 use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Subject};
 
-use crate::external::ExternalLimits;
+use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
 use crate::terms::{ExternalTerms, OnBehalf, TermedCharge};
@@ -21,7 +20,7 @@ pub(crate) async fn charge_request(
     gate: &Gate,
     snapshot: &Snapshot,
     subject: &Subject<'_>,
-    headers: &HeaderMap,
+    headers: SpelledHeaders<'_>,
     charges: &[Charge<'_>],
 ) -> (Verdict, Option<Arc<ExternalLimits>>) {
     let Some(external) = &snapshot.external else {

@@ -5,7 +5,7 @@
 //! two configurations within one request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use sluicegate::{Engine, MonotonicClock, NodeState};
@@ -24,6 +24,8 @@ use crate::top_keys::TopKeys;
 /// The state that every front door shares.
 pub struct Gate {
     snapshot: ArcSwap<Snapshot>,
+    /// Whether the snapshot has a limits service; read for each request before it has a snapshot.
+    asks_limits_service: AtomicBool,
     /// Counters, clock, fallback and health of the store.
     pub engine: Engine<AnyStore, MonotonicClock>,
     /// The metrics of this process; a reload keeps their counts.
@@ -60,6 +62,7 @@ impl Gate {
         let snapshot = Snapshot::new(config, 1, &externals, &metrics)?;
         metrics.set_config_version(1);
         Ok(Self {
+            asks_limits_service: AtomicBool::new(snapshot.external.is_some()),
             snapshot: ArcSwap::from_pointee(snapshot),
             engine: Engine::new(store, MonotonicClock::new(), config.store.on_failure),
             metrics,
@@ -79,6 +82,11 @@ impl Gate {
         self.snapshot.load()
     }
 
+    /// True while a limits service is configured, which is told how clients write their headers.
+    pub fn asks_limits_service(&self) -> bool {
+        self.asks_limits_service.load(Ordering::Relaxed)
+    }
+
     /// Makes the snapshot of another configuration, or says everything that is wrong with it.
     /// Nothing changes until it is published.
     pub fn prepare(&self, config: &Config) -> Result<Snapshot, Vec<String>> {
@@ -94,6 +102,8 @@ impl Gate {
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.metrics.set_config_version(snapshot.version);
         self.versions.store(snapshot.version, Ordering::Relaxed);
+        self.asks_limits_service
+            .store(snapshot.external.is_some(), Ordering::Relaxed);
         self.snapshot.store(snapshot);
     }
 

@@ -10,7 +10,10 @@ use http::HeaderMap;
 use sluicegate_core::{Charge, FailurePolicy, FailureStatus, List, QuotaSource};
 use tokio::time::Instant;
 
-use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits, TenantPolicy};
+use crate::external::{
+    External, ExternalLimits, HeaderSpelling, LimitsLookup, ResolvedLimits, SpelledHeaders,
+    TenantPolicy,
+};
 
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +23,7 @@ pub struct OnBehalf<'a> {
     /// The normalized path; empty when nothing is known about the request.
     pub path: &'a str,
     /// All headers; `external` leaves out those that the service must not see.
-    pub headers: &'a HeaderMap,
+    pub headers: SpelledHeaders<'a>,
 }
 
 impl<'a> OnBehalf<'a> {
@@ -32,7 +35,7 @@ impl<'a> OnBehalf<'a> {
             headers,
         } = *self;
         LimitsLookup {
-            limit: &charge.key.limit().name,
+            counter: charge.key,
             key,
             method,
             path,
@@ -48,7 +51,10 @@ impl OnBehalf<'static> {
         Self {
             method: "",
             path: "",
-            headers: &NO_HEADERS,
+            headers: SpelledHeaders {
+                lines: &NO_HEADERS,
+                spelling: HeaderSpelling::LowerCase,
+            },
         }
     }
 }

@@ -92,29 +92,32 @@ impl ClientWire {
     }
 
     /// Reads the next request's head; `None` when there is none and the connection is ending.
+    /// `keeps_bytes` tells whether a head keeps the bytes it was read from.
     pub(crate) async fn read_head(
         &self,
         activity: &Activity,
         bounds: &Bounds,
+        keeps_bytes: impl Fn() -> bool,
     ) -> Result<Option<RequestHead>, HeadError> {
         // Some of it may have come while the last request was answered; its time runs from now.
         if !self.state().input.is_empty() {
             activity.record_read(0, ReadKind::Partial);
         }
-        poll_fn(|cx| self.poll_head(cx, bounds)).await
+        poll_fn(|cx| self.poll_head(cx, bounds, &keeps_bytes)).await
     }
 
     fn poll_head(
         &self,
         cx: &mut Context<'_>,
         bounds: &Bounds,
+        keeps_bytes: impl Fn() -> bool,
     ) -> Poll<Result<Option<RequestHead>, HeadError>> {
         let mut state = self.state();
         loop {
             let WireState {
                 head_reader, input, ..
             } = &mut *state;
-            if let Some(head) = head_reader.take(input, bounds)? {
+            if let Some(head) = head_reader.take(input, bounds, &keeps_bytes)? {
                 return Poll::Ready(Ok(Some(head)));
             }
             if state.input.is_empty() && self.is_ending() {

@@ -42,6 +42,13 @@ pub trait Handler: Send + Sync + Sized + 'static {
     fn answers_malformed(_connection: &Connection<Self>) -> bool {
         true
     }
+
+    /// True when a request of HTTP/1 keeps the bytes of its head, as
+    /// [`HeadBytes`](crate::HeadBytes) in the extensions of its parts. Asked once for each request,
+    /// when its head has come.
+    fn keeps_head_bytes(&self) -> bool {
+        false
+    }
 }
 
 /// One client's connection, as its requests see it.

@@ -48,8 +48,9 @@ pub(crate) async fn serve<H: Handler>(
 ) -> Http1End {
     let mut outgoing = Outgoing::default();
     loop {
+        let keeps_bytes = || connection.handler.keeps_head_bytes();
         let head = match wire
-            .read_head(&connection.activity, &connection.bounds)
+            .read_head(&connection.activity, &connection.bounds, keeps_bytes)
             .await
         {
             Ok(Some(head)) => head,

@@ -16,6 +16,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use sluicegate::http::{HeaderLines, host_of, one_spelling, split_target};
 use sluicegate_core::{Nanos, Principal, Subject, address};
+use sluicegate_gate::external::{HeaderSpelling, SpelledHeaders};
 
 /// A mistake in the body of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub(crate) struct RequestDescription {
     pub(crate) query: Option<String>,
     pub(crate) sni: Option<String>,
     pub(crate) headers: HeaderMap,
+    /// The names of the headers as they came.
+    header_names: Vec<String>,
     pub(crate) principal: Option<Principal>,
     pub(crate) descriptors: Vec<(String, String)>,
 }
@@ -90,6 +93,14 @@ impl RequestDescription {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect()
+    }
+
+    /// The headers, as the limits service is told about them.
+    pub(crate) fn spelled_headers(&self) -> SpelledHeaders<'_> {
+        SpelledHeaders {
+            lines: &self.headers,
+            spelling: HeaderSpelling::Names(&self.header_names),
+        }
     }
 
     /// The subject that limits are matched against.
@@ -256,16 +267,7 @@ fn described(json: SubjectJson) -> Result<RequestDescription, QuestionError> {
     let path = one_spelling(path).map(Cow::into_owned);
     let path =
         path.map_err(|ambiguous| QuestionError::of_field("subject.path", ambiguous.to_string()))?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in json.headers.map(|headers| headers.0).unwrap_or_default() {
-        let wrong =
-            |what: &'static str| QuestionError::of_field(format!("subject.headers.{name}"), what);
-        let name = HeaderName::try_from(&name).map_err(|_| wrong("is no name of a header"))?;
-        let value = HeaderValue::try_from(value).map_err(|_| wrong("is no value of a header"))?;
-        if headers.insert(&name, value).is_some() {
-            return Err(wrong("stands there twice"));
-        }
-    }
+    let (headers, header_names) = headers_of(json.headers)?;
     if json
         .principal
         .as_ref()
@@ -281,9 +283,29 @@ fn described(json: SubjectJson) -> Result<RequestDescription, QuestionError> {
         query,
         sni: sni.transpose()?,
         headers,
+        header_names,
         principal: json.principal.map(|principal| principal.0),
         descriptors: json.descriptors.map(|pairs| pairs.0).unwrap_or_default(),
     })
+}
+
+/// The headers of a description, and their names as they came.
+fn headers_of(pairs: Option<JsonPairs>) -> Result<(HeaderMap, Vec<String>), QuestionError> {
+    let pairs = pairs.map(|headers| headers.0).unwrap_or_default();
+    let mut headers = HeaderMap::with_capacity(pairs.len());
+    let mut names = Vec::with_capacity(pairs.len());
+    for (written, value) in pairs {
+        let wrong = |what: &'static str| {
+            QuestionError::of_field(format!("subject.headers.{written}"), what)
+        };
+        let name = HeaderName::try_from(&written).map_err(|_| wrong("is no name of a header"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| wrong("is no value of a header"))?;
+        if headers.insert(name, value).is_some() {
+            return Err(wrong("stands there twice"));
+        }
+        names.push(written);
+    }
+    Ok((headers, names))
 }
 
 /// A host in its one spelling.

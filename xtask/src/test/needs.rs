@@ -5,6 +5,7 @@
 //! test runner's own filter: it counts them as skipped, never as passed, and we tell their names.
 
 use crate::command::Command;
+use crate::npm;
 use crate::pypi;
 use crate::tidy::IgnoredTest;
 
@@ -31,11 +32,15 @@ impl NeedsPlan {
             let program = part.program().map(|path| path.display().to_string());
             (part.name, program.map(|path| Some((part.variable, path))))
         });
+        let packages = npm::FOR_TESTS.iter().map(|part| {
+            let place = part.directory().map(|path| path.display().to_string());
+            (part.name, place.map(|path| Some((part.variable, path))))
+        });
         let kernel = NAMESPACES.iter().map(|(name, probe)| {
             let granted = Command::new("unshare", probe.iter().copied()).read_stdout();
             (*name, granted.map(|_| None))
         });
-        Self::from_needs(tests, parts.chain(kernel).collect())
+        Self::from_needs(tests, parts.chain(packages).chain(kernel).collect())
     }
 
     fn from_needs(tests: Vec<IgnoredTest>, needs: Vec<ProbedNeed>) -> Result<Self, String> {
@@ -230,6 +235,7 @@ mod tests {
         let names: Vec<&str> = pypi::FOR_TESTS
             .iter()
             .map(|part| part.name)
+            .chain(npm::FOR_TESTS.iter().map(|part| part.name))
             .chain(NAMESPACES.iter().map(|(name, _)| *name))
             .collect();
         let tree = Tree::read().expect("the tests run in a clone");

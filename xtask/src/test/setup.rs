@@ -1,6 +1,7 @@
 //! The step that looks for programs outside the Rust toolchain and installs the ones nothing works without.
 
-use crate::pypi::{self, PypiTool};
+use crate::npm;
+use crate::pypi;
 use crate::tools::{self, Need, Tool};
 
 use super::{StepOutcome, StepResult};
@@ -8,12 +9,16 @@ use super::{StepOutcome, StepResult};
 /// Installs the required tools that are missing; prints a note about optional ones.
 pub fn run() -> StepResult {
     tools::install_missing(&TOOLS)?;
-    let absent = pypi::FOR_TESTS
+    let programs = pypi::FOR_TESTS
         .iter()
-        .filter_map(|part| Some(absence(part, &part.program().err()?)));
+        .filter_map(|part| Some(absence(part.name, &part.program().err()?)));
+    let packages = npm::FOR_TESTS
+        .iter()
+        .filter_map(|part| Some(absence(part.name, &part.directory().err()?)));
     let notes: Vec<String> = tools::missing_note(&TOOLS)
         .into_iter()
-        .chain(absent)
+        .chain(programs)
+        .chain(packages)
         .collect();
     notes.iter().for_each(|note| println!("{note}"));
     Ok(StepOutcome::Passed {
@@ -24,12 +29,12 @@ pub fn run() -> StepResult {
 }
 
 /// The note about a tool that could not be installed: the tests with it will be skipped.
-fn absence(part: &PypiTool, failure: &str) -> String {
-    format!("not tested with {}: {failure}", part.name)
+fn absence(name: &str, failure: &str) -> String {
+    format!("not tested with {name}: {failure}")
 }
 
 /// A new program is one more line.
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
     Tool {
         binary: "git",
         debian_package: "git",
@@ -101,6 +106,12 @@ const TOOLS: [Tool; 13] = [
         debian_package: "gcc",
         needed_by: "test --only tests",
         need: Need::Required,
+    },
+    Tool {
+        binary: "npm",
+        debian_package: "npm",
+        needed_by: "test --only tests",
+        need: Need::Optional,
     },
     Tool {
         binary: "valgrind",

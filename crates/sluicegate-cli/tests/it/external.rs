@@ -1,7 +1,9 @@
 //! Quotas from outside, through the running proxy: a real service, a real Redis.
 
-mod example;
+mod codecs;
+mod examples;
 mod hostile;
+mod question;
 mod rebinding;
 
 use std::time::Duration;
@@ -161,7 +163,7 @@ fn the_service_is_told_who_asks_for_what_but_no_secret() {
         (&question["key"], &question["method"], &question["path"]),
         (&"acme".into(), &"GET".into(), &"/b".into())
     );
-    assert_eq!(question["headers"]["x-plan"], "gold");
+    assert_eq!(question["headers"]["X-Plan"], "gold");
     assert!(
         !String::from_utf8_lossy(&recorded[0].body).contains("hidden"),
         "{question}"

@@ -178,7 +178,11 @@ fn grpc(field: &Field<'_>) -> Option<ExternalService> {
                     }
                 }
             });
-        let codecs = [("protobuf", GrpcCodec::Protobuf), ("json", GrpcCodec::Json)];
+        let codecs = [
+            ("auto", GrpcCodec::Auto),
+            ("protobuf", GrpcCodec::Protobuf),
+            ("json", GrpcCodec::Json),
+        ];
         let codec = section.read("codec", GrpcCodec::default(), |field| field.word(&codecs));
         let (tls, ca_file) = tls(section, true);
         let (host, port) = address?;

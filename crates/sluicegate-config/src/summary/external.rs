@@ -17,14 +17,14 @@ pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<Stri
         ExternalService::Http { path, .. } => {
             format!("{}{path}", at.url())
         }
-        ExternalService::Grpc {
-            codec: GrpcCodec::Protobuf,
-            ..
-        } => format!("{host}:{} by gRPC{tls}", at.port),
-        ExternalService::Grpc {
-            codec: GrpcCodec::Json,
-            ..
-        } => format!("{host}:{} by gRPC in JSON{tls}", at.port),
+        ExternalService::Grpc { codec, .. } => {
+            let codec = match codec {
+                GrpcCodec::Auto => "",
+                GrpcCodec::Protobuf => " in protobuf",
+                GrpcCodec::Json => " in JSON",
+            };
+            format!("{host}:{} by gRPC{codec}{tls}", at.port)
+        }
     };
     let mut words = vec![format!(
         "the limits service is {how}; a request waits for it at most {}, {} calls at a time",

@@ -82,8 +82,10 @@ impl ServiceAddress {
 /// The encoding of gRPC messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GrpcCodec {
-    /// Protocol buffers.
+    /// Whichever the service understands, protocol buffers first.
     #[default]
+    Auto,
+    /// Protocol buffers.
     Protobuf,
     /// JSON (`application/grpc+json`).
     Json,

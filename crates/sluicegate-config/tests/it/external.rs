@@ -158,7 +158,7 @@ fn urls_of_every_form_are_read() {
         off,
         ExternalService::Grpc {
             at: address(false, "a", 1),
-            codec: GrpcCodec::Protobuf
+            codec: GrpcCodec::Auto
         }
     );
 }
@@ -254,7 +254,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "grpc: { address: \"a:1\", codec: xml }",
-            "external.grpc.codec: unknown value \"xml\" (expected protobuf or json)",
+            "external.grpc.codec: unknown value \"xml\" (expected auto, protobuf or json)",
         ),
     ] {
         assert_eq!(wrong(&format!("external: {{ {keys} }}")), message, "{keys}");
@@ -358,12 +358,22 @@ fn it_is_told_in_words() {
             "{expected}\n{found:#?}"
         );
     }
-    let found = words(
-        "store: { kind: redis, redis: { endpoints: a } }\nexternal: { grpc: { address: \"a:5\" } }",
-    );
-    assert!(
-        found
-            .iter()
-            .any(|word| word == "its answers are kept beside the counters, for 1m unless they say")
-    );
+    for (codec, in_words) in [
+        ("", ""),
+        (", codec: auto", ""),
+        (", codec: protobuf", " in protobuf"),
+    ] {
+        let found = words(&format!(
+            "store: {{ kind: redis, redis: {{ endpoints: a }} }}\n\
+             external: {{ grpc: {{ address: \"a:5\"{codec} }} }}"
+        ));
+        for expected in [
+            format!(
+                "the limits service is a:5 by gRPC{in_words}; a request waits for it at most 5s, 50 calls at a time"
+            ),
+            "its answers are kept beside the counters, for 1m unless they say".to_owned(),
+        ] {
+            assert!(found.contains(&expected), "{expected}\n{found:#?}");
+        }
+    }
 }

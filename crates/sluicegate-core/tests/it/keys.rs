@@ -363,6 +363,8 @@ fn a_caller_is_the_values_of_a_key_without_the_limit() {
         Key::of_subject(&limit, &subject).unwrap().caller(),
         "a%3Ab:PUT"
     );
+    let of_parts = |parts: &[&str]| Key::of_parts(&limit, parts).unwrap().caller();
+    assert_eq!([of_parts(&["", "PUT"]), of_parts(&["", ""])], [":PUT", ":"]);
 }
 
 #[test]

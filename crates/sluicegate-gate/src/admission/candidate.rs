@@ -3,7 +3,6 @@
 use std::borrow::{Borrow, Cow};
 use std::time::SystemTime;
 
-use http::HeaderMap;
 use sluicegate::http::{Extracted, Misread, RequestHead, check_method};
 use sluicegate_core::{Charge, MissingKey, Stage, Subject};
 
@@ -11,6 +10,7 @@ use super::{Admitted, AdmittedRequest, Entrance, Refusal, ruling};
 use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::charging::charge_named;
+use crate::external::{HeaderSpelling, SpelledHeaders};
 
 /// Something that asks to be admitted.
 pub trait Candidate {
@@ -25,7 +25,12 @@ pub trait Candidate {
 }
 
 /// A request as its client sent it; its cost is one unit. It takes all five steps.
-pub struct SentRequest<'a>(pub RequestHead<'a>);
+pub struct SentRequest<'a> {
+    /// The request.
+    pub head: RequestHead<'a>,
+    /// How the names of its headers were written.
+    pub spelling: HeaderSpelling<'a>,
+}
 
 /// A request as a caller of the decision service describes it. Its principal is named by that
 /// caller, who has verified it, so credentials are not looked at.
@@ -33,7 +38,7 @@ pub struct DescribedRequest<'a> {
     /// The description: method, host, path, address and principal.
     pub subject: &'a Subject<'a>,
     /// The headers that the limits service may be told about.
-    pub headers: &'a HeaderMap,
+    pub headers: SpelledHeaders<'a>,
     /// Units to charge to each limit; zero with [`Purpose::Peek`](super::Purpose::Peek).
     pub cost: u64,
 }
@@ -51,8 +56,11 @@ impl Candidate for SentRequest<'_> {
 
     async fn pass(self, entrance: Entrance<'_>) -> Result<AdmittedRequest, Refusal> {
         let Entrance { gate, snapshot, .. } = entrance;
-        let headers = self.0.headers;
-        let read = self.0.read(&snapshot.key_headers, &snapshot.policy);
+        let headers = SpelledHeaders {
+            lines: self.head.headers,
+            spelling: self.spelling,
+        };
+        let read = self.head.read(&snapshot.key_headers, &snapshot.policy);
         let read = read.map_err(Refusal::Misread)?;
         let extracted = read.extracted;
         if let Some(record) = entrance.record {
@@ -94,7 +102,7 @@ impl Candidate for SentRequest<'_> {
 async fn admit_with_credentials(
     entrance: Entrance<'_>,
     extracted: &Extracted<'_>,
-    headers: &HeaderMap,
+    headers: SpelledHeaders<'_>,
     is_exempt: bool,
 ) -> Result<Admitted, Refusal> {
     let Entrance { gate, snapshot, .. } = entrance;
@@ -107,7 +115,7 @@ async fn admit_with_credentials(
                 .await?
         }
     };
-    let principal = match snapshot.auth.authenticate(headers, SystemTime::now()) {
+    let principal = match snapshot.auth.authenticate(headers.lines, SystemTime::now()) {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
         Identity::Refused(unauthorized) => {
@@ -154,7 +162,7 @@ impl Candidate for DescribedRequest<'_> {
         check_method(self.subject.method).map_err(Refusal::Misread)?;
         let twin = snapshot
             .key_headers
-            .find_ambiguous(&snapshot.policy, self.headers);
+            .find_ambiguous(&snapshot.policy, self.headers.lines);
         if let Some(twin) = twin {
             return Err(Refusal::Misread(Misread::AmbiguousHeader(twin)));
         }

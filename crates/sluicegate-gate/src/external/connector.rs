@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ struct ServiceEndpoint {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// For name resolution, TCP and TLS together.
     timeout: Duration,
+    /// Connections that were made so far.
+    dials: AtomicU64,
 }
 
 /// A connection, with or without TLS, behind one type for the HTTP client.
@@ -65,7 +68,13 @@ impl ServiceConnector {
             port: address.port,
             tls,
             timeout,
+            dials: AtomicU64::new(0),
         })))
+    }
+
+    /// The number of connections that were made so far; the last one has it as its name.
+    pub(super) fn dials(&self) -> u64 {
+        self.0.dials.load(Ordering::Relaxed)
     }
 
     /// An HTTP client that reuses its connections. `set_up` adds what the protocol needs.
@@ -93,6 +102,7 @@ impl ServiceConnector {
             port,
             tls,
             timeout,
+            dials,
         } = &*self.0;
         let connecting = async {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
@@ -101,6 +111,7 @@ impl ServiceConnector {
                 None => Box::new(stream),
                 Some((connector, name)) => Box::new(connector.connect(name.clone(), stream).await?),
             };
+            dials.fetch_add(1, Ordering::Relaxed);
             Ok(TokioIo::new(stream))
         };
         tokio::time::timeout(*timeout, connecting)

@@ -117,6 +117,7 @@ fn the_request_of_the_document_is_the_one_that_is_sent() {
         headers: Default::default(),
         method: "GET".to_owned(),
         path: "/".to_owned(),
+        key_parts: vec!["acme".to_owned()],
     };
     let sent = serde_json::to_value(request).unwrap();
     let sent: BTreeSet<String> = sent.as_object().unwrap().keys().cloned().collect();

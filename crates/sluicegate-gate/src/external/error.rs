@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::grpc_codec::MessageCodec;
+
 /// A call without a usable reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CallError {
@@ -19,6 +21,10 @@ pub(super) enum CallError {
     Encoded,
     /// A reply that cannot be used, and what is wrong with it.
     Malformed(&'static str),
+    /// A reply over gRPC that is not in the codec of the call.
+    Undecodable(&'static str),
+    /// The service over gRPC understands the other codec only; this is the configured one.
+    OtherCodec(MessageCodec),
     /// The task that made the call panicked: a mistake of ours.
     Panicked,
 }
@@ -29,7 +35,7 @@ impl CallError {
     pub(super) fn is_service_failure(&self) -> bool {
         use tonic::Code;
         match self {
-            Self::Unreachable(_) | Self::TimedOut => true,
+            Self::Unreachable(_) | Self::TimedOut | Self::OtherCodec(_) => true,
             Self::Status(status) => *status >= 500 || *status == 429,
             Self::Grpc(code) => {
                 matches!(
@@ -40,7 +46,11 @@ impl CallError {
                         | Code::Unimplemented
                 )
             }
-            Self::TooLong | Self::Encoded | Self::Malformed(_) | Self::Panicked => false,
+            Self::TooLong
+            | Self::Encoded
+            | Self::Malformed(_)
+            | Self::Undecodable(_)
+            | Self::Panicked => false,
         }
     }
 }
@@ -54,10 +64,37 @@ impl fmt::Display for CallError {
             Self::Grpc(code) => write!(f, "replied with gRPC status {code:?}"),
             Self::TooLong => write!(f, "reply is longer than {} bytes", super::REPLY_MAX),
             Self::Encoded => f.write_str("reply has a content encoding, expected none"),
-            Self::Malformed(what) => write!(f, "reply is not usable: {what}"),
+            Self::Malformed(what) | Self::Undecodable(what) => {
+                write!(f, "reply is not usable: {what}")
+            }
+            Self::OtherCodec(configured) => write!(
+                f,
+                "understands {other} and was called in {configured}: \
+                 write external.grpc.codec: {word}, or auto",
+                other = configured.other(),
+                word = configured.other().word(),
+            ),
             Self::Panicked => f.write_str("the call panicked"),
         }
     }
 }
 
 impl std::error::Error for CallError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_codec_is_named_with_what_to_write() {
+        assert_eq!(
+            CallError::OtherCodec(MessageCodec::Protobuf).to_string(),
+            "understands JSON and was called in protobuf: write external.grpc.codec: json, or auto"
+        );
+        assert_eq!(
+            CallError::OtherCodec(MessageCodec::Json).to_string(),
+            "understands protobuf and was called in JSON: \
+             write external.grpc.codec: protobuf, or auto"
+        );
+    }
+}

@@ -4,20 +4,19 @@
 //! them wait for its full timeout, as TCP gives up only after minutes; so after a few calls in a
 //! row without any response the connection is replaced.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, StatusCode, Uri};
 use http_body_util::Limited;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use prost::Message;
 use sluicegate_config::{GrpcCodec, ServiceAddress, UpstreamHttp};
 use sluicegate_core::Nanos;
+use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -26,10 +25,12 @@ use tonic::{Code, Status};
 use tower::ServiceExt;
 
 use super::REPLY_MAX;
+use super::codec_choice::{AfterMisunderstanding, CodecChoice, Understanding};
 use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
+use super::grpc_codec::MessageCodec;
 use super::lifetime::CacheLifetime;
-use super::reply::{ServiceReply, ZeroFields};
+use super::reply::ServiceReply;
 use super::request::{LIMIT_HEADER, LimitsRequest};
 
 const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
@@ -43,7 +44,7 @@ pub(super) struct GrpcService {
     /// Scheme and authority of every call.
     origin: Uri,
     /// How messages are encoded.
-    codec: GrpcCodec,
+    codecs: CodecChoice,
 }
 
 /// The connection that all calls share, and how it is doing.
@@ -74,7 +75,7 @@ impl GrpcService {
             connector,
             connection,
             origin,
-            codec,
+            codecs: CodecChoice::new(codec),
         })
     }
 
@@ -118,18 +119,75 @@ impl GrpcService {
         }
     }
 
-    /// Makes one call. The deadline is kept by the caller of this function, which drops the future.
+    /// Makes a call in the codec that the service is known to understand, and another one if it
+    /// shows that it does not. The deadline is kept by the caller of this function, which drops the
+    /// future.
     pub(super) async fn call(
         &self,
         request: &LimitsRequest,
         default_ttl: Nanos,
         time_left: Duration,
     ) -> Result<(ServiceReply, CacheLifetime), CallError> {
-        let content_type = HeaderValue::from_static(match self.codec {
-            GrpcCodec::Protobuf => "application/grpc",
-            GrpcCodec::Json => "application/grpc+json",
-        });
+        let (codec, begun) = (self.codecs.codec(), Instant::now());
+        let mut called = self.call_in(codec, request, time_left).await;
+        match Understanding::of(&called) {
+            Understanding::Understood => self.codecs.settle(codec, self.connector.dials()),
+            Understanding::Misunderstood => {
+                let time_left = time_left.saturating_sub(begun.elapsed());
+                called = self.clear_up(codec, called, request, time_left).await;
+            }
+            Understanding::Unknown => {}
+        }
+        let reply = called?;
+        // gRPC has no cache headers, so the time of day is not needed.
+        let lifetime = CacheLifetime::from_reply(None, &reply, default_ttl, SystemTime::UNIX_EPOCH);
+        Ok((reply, lifetime))
+    }
+
+    /// The result of a call whose message was perhaps not understood: in the other codec where that
+    /// is understood and allowed.
+    async fn clear_up(
+        &self,
+        codec: MessageCodec,
+        called: Result<ServiceReply, CallError>,
+        request: &LimitsRequest,
+        time_left: Duration,
+    ) -> Result<ServiceReply, CallError> {
+        let connection = self.connector.dials();
+        match self.codecs.after_misunderstanding(codec, connection) {
+            AfterMisunderstanding::Nothing => return called,
+            AfterMisunderstanding::OtherIsSpoken => return Err(CallError::OtherCodec(codec)),
+            AfterMisunderstanding::TryOther => {}
+        }
+        let other = codec.other();
+        let in_other = self.call_in(other, request, time_left).await;
+        let connection = self.connector.dials();
+        match Understanding::of(&in_other) {
+            Understanding::Understood => self.codecs.settle(other, connection),
+            Understanding::Misunderstood => {
+                self.codecs.settle(codec, connection);
+                return called;
+            }
+            Understanding::Unknown => return called,
+        }
+        if self.codecs.is_free() {
+            in_other
+        } else {
+            Err(CallError::OtherCodec(codec))
+        }
+    }
+
+    /// Makes one call in a codec.
+    async fn call_in(
+        &self,
+        codec: MessageCodec,
+        request: &LimitsRequest,
+        time_left: Duration,
+    ) -> Result<ServiceReply, CallError> {
+        let content_type = HeaderValue::from_static(codec.content_type());
         let (client, mut guard) = self.connection();
+        let head = Arc::new(OnceLock::new());
+        let seen = Arc::clone(&head);
         let bounded = client
             .map_request(move |mut request: http::Request<Body>| {
                 request
@@ -138,12 +196,13 @@ impl GrpcService {
                 request
             })
             // Bounds the whole body: a stream of small messages is no way around `REPLY_MAX`.
-            .map_response(|response: http::Response<Incoming>| {
+            .map_response(move |response: http::Response<Incoming>| {
+                let _ = seen.set(ResponseHead::of(&response));
                 response.map(|body| Limited::new(body, REPLY_MAX + FRAME_HEAD))
             });
         let mut grpc =
             Grpc::with_origin(bounded, self.origin.clone()).max_decoding_message_size(REPLY_MAX);
-        let mut message = tonic::Request::new(self.encode_request(request)?);
+        let mut message = tonic::Request::new(codec.encode(request)?);
         message.set_timeout(time_left);
         if let Ok(limit) = MetadataValue::try_from(&request.limit) {
             message.metadata_mut().insert(LIMIT_HEADER, limit);
@@ -152,32 +211,37 @@ impl GrpcService {
             .unary(message, PathAndQuery::from_static(GET_LIMITS), RawCodec)
             .await;
         guard.is_answered = true;
-        let response = response.map_err(call_error)?;
-        let reply = self.decode_reply(response.into_inner())?;
-        // gRPC has no cache headers, so the time of day is not needed.
-        let lifetime = CacheLifetime::from_reply(None, &reply, default_ttl, SystemTime::UNIX_EPOCH);
-        Ok((reply, lifetime))
-    }
-
-    fn encode_request(&self, request: &LimitsRequest) -> Result<Bytes, CallError> {
-        match self.codec {
-            GrpcCodec::Protobuf => Ok(GetLimitsRequest::from(request).encode_to_vec().into()),
-            GrpcCodec::Json => {
-                let text = serde_json::to_vec(request);
-                text.map(Bytes::from)
-                    .map_err(|_| CallError::Malformed("the request cannot be encoded"))
-            }
+        let head = head.get().copied().unwrap_or_default();
+        if head.is_unsupported_type {
+            return Err(CallError::Status(UNSUPPORTED.as_u16()));
         }
+        let response = response.map_err(call_error)?;
+        if head.codec == Some(codec.other()) {
+            return Err(CallError::Undecodable(
+                "its content type is of the other codec",
+            ));
+        }
+        codec.decode(response.into_inner())
     }
+}
 
-    fn decode_reply(&self, message: Bytes) -> Result<ServiceReply, CallError> {
-        match self.codec {
-            GrpcCodec::Protobuf => GetLimitsResponse::decode(message)
-                .map(ServiceReply::from)
-                .map_err(|_| CallError::Malformed("it is not a GetLimitsResponse")),
-            GrpcCodec::Json => {
-                ServiceReply::from_json(&message, ZeroFields::Omitted).map_err(CallError::Malformed)
-            }
+const UNSUPPORTED: StatusCode = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+
+/// What the head of a response tells about the codec.
+#[derive(Clone, Copy, Debug, Default)]
+struct ResponseHead {
+    /// The status is 415.
+    is_unsupported_type: bool,
+    /// The codec that the content type names.
+    codec: Option<MessageCodec>,
+}
+
+impl ResponseHead {
+    fn of<B>(response: &http::Response<B>) -> Self {
+        let content_type = response.headers().get(CONTENT_TYPE);
+        Self {
+            is_unsupported_type: response.status() == UNSUPPORTED,
+            codec: content_type.and_then(|value| MessageCodec::of_content_type(value.as_bytes())),
         }
     }
 }
@@ -266,79 +330,5 @@ impl Decoder for RawCodec {
     fn decode(&mut self, room: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         let length = room.remaining();
         Ok(Some(room.copy_to_bytes(length)))
-    }
-}
-
-/// The request message; its tags are those of the published `.proto` file.
-#[derive(Clone, PartialEq, Message)]
-struct GetLimitsRequest {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(map = "string, string", tag = "2")]
-    headers: HashMap<String, String>,
-    #[prost(string, tag = "3")]
-    method: String,
-    #[prost(string, tag = "4")]
-    path: String,
-}
-
-impl From<&LimitsRequest> for GetLimitsRequest {
-    fn from(request: &LimitsRequest) -> Self {
-        let headers = request
-            .headers
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()));
-        Self {
-            key: request.key.clone(),
-            headers: headers.collect(),
-            method: request.method.clone(),
-            path: request.path.clone(),
-        }
-    }
-}
-
-/// The response message; see [`ServiceReply`] for the meaning of its fields.
-#[derive(Clone, PartialEq, Message)]
-struct GetLimitsResponse {
-    #[prost(int64, tag = "1")]
-    average: i64,
-    #[prost(int64, tag = "2")]
-    burst: i64,
-    #[prost(string, tag = "3")]
-    period: String,
-    #[prost(int64, optional, tag = "4")]
-    cache_max_age_seconds: Option<i64>,
-    #[prost(bool, tag = "5")]
-    cache_no_store: bool,
-    #[prost(string, tag = "6")]
-    tenant_key: String,
-    #[prost(int32, tag = "7")]
-    failure_policy: i32,
-    #[prost(int32, tag = "8")]
-    failure_code: i32,
-    #[prost(string, tag = "9")]
-    backend_url: String,
-    #[prost(string, optional, tag = "10")]
-    request_timeout: Option<String>,
-    #[prost(int32, tag = "11")]
-    backend_protocol: i32,
-}
-
-impl From<GetLimitsResponse> for ServiceReply {
-    fn from(message: GetLimitsResponse) -> Self {
-        Self {
-            average: message.average,
-            burst: message.burst,
-            period: message.period,
-            tenant_key: message.tenant_key,
-            failure_policy: message.failure_policy,
-            failure_code: message.failure_code,
-            backend_url: message.backend_url,
-            backend_protocol: message.backend_protocol,
-            request_timeout: message.request_timeout.unwrap_or_default(),
-            max_age: message.cache_max_age_seconds,
-            no_store: message.cache_no_store,
-            unreadable: Vec::new(),
-        }
     }
 }

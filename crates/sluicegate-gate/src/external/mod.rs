@@ -15,6 +15,7 @@
 
 pub mod backend;
 mod circuit_breaker;
+mod codec_choice;
 mod connector;
 #[cfg(test)]
 mod contract_tests;
@@ -23,6 +24,8 @@ mod error;
 #[cfg(test)]
 mod fakes;
 mod grpc;
+mod grpc_codec;
+mod header_spelling;
 mod http;
 mod lifetime;
 mod limits;
@@ -45,11 +48,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ::http::HeaderMap;
 use foldhash::quality::RandomState;
 use sluicegate::RedisStore;
 use sluicegate_config::{ExternalSettings, HeaderFilter};
-use sluicegate_core::{FailurePolicy, FailureStatus, Nanos};
+use sluicegate_core::{FailurePolicy, FailureStatus, Key, Nanos};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
@@ -67,6 +69,7 @@ use self::warnings::Warnings;
 
 pub use self::backend::{Backend, BackendHttp, BackendPolicy, BackendRefusal};
 pub use self::counts::ExternalCounts;
+pub use self::header_spelling::{HeaderSpelling, SpelledHeaders};
 pub use self::limits::{ExternalLimits, ResolvedLimits, TenantPolicy};
 pub use self::optional_field::OptionalField;
 pub(crate) use self::services::Externals;
@@ -81,16 +84,23 @@ const REPLY_MAX: usize = 64 * 1024;
 /// this caller until it expires.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitsLookup<'a> {
-    /// The name of the limit.
-    pub limit: &'a str,
-    /// The caller, made of the limit's key parts.
+    /// The counter that is about to be charged: a limit and the values of its key parts.
+    pub counter: Key<'a>,
+    /// The caller: the [text](Key::caller) of the counter's values.
     pub key: &'a str,
     /// The request's method.
     pub method: &'a str,
     /// The request's normalized path.
     pub path: &'a str,
     /// The request's headers; those that the service must not see are removed before it is called.
-    pub headers: &'a HeaderMap,
+    pub headers: SpelledHeaders<'a>,
+}
+
+impl<'a> LimitsLookup<'a> {
+    /// The name of the limit.
+    fn limit(&self) -> &'a str {
+        &self.counter.limit().name
+    }
 }
 
 /// A client of the limits service, with its caches and circuit breakers.
@@ -293,8 +303,8 @@ impl External {
 
     fn caller_key<'a>(&self, lookup: &LimitsLookup<'a>) -> CallerKey<'a> {
         CallerKey {
-            hash: self.shared.seed.hash_one((lookup.limit, lookup.key)),
-            limit: lookup.limit,
+            hash: self.shared.seed.hash_one((lookup.limit(), lookup.key)),
+            limit: lookup.limit(),
             key: lookup.key,
         }
     }

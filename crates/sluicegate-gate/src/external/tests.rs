@@ -4,7 +4,11 @@ mod caching;
 mod concurrency;
 mod failures;
 
+use std::sync::LazyLock;
+
+use ::http::HeaderMap;
 use sluicegate_config::{BackendUrlSettings, ExternalService, ServiceAddress};
+use sluicegate_core::{KeyPart, Limit, Quota};
 
 use super::error::CallError;
 use super::fakes::{FakeRedis, FakeService, ReplyFuture};
@@ -46,13 +50,19 @@ fn external(service: &FakeService, redis_cache: Option<&FakeRedis>) -> External 
 }
 
 fn lookup_of(key: &str) -> LimitsLookup<'_> {
-    static NO_HEADERS: std::sync::LazyLock<HeaderMap> = std::sync::LazyLock::new(HeaderMap::new);
+    static NO_HEADERS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
+    static LIMIT: LazyLock<Limit> = LazyLock::new(|| {
+        Limit::new("tenant", Quota::per_second(1)).key([KeyPart::header("x-tenant-id")])
+    });
     LimitsLookup {
-        limit: "tenant",
+        counter: Key::of_parts(&LIMIT, Box::leak(Box::new([key]))).unwrap(),
         key,
         method: "GET",
         path: "/",
-        headers: &NO_HEADERS,
+        headers: SpelledHeaders {
+            lines: &NO_HEADERS,
+            spelling: HeaderSpelling::LowerCase,
+        },
     }
 }
 

@@ -9,6 +9,7 @@ use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::Bounds;
 use smallvec::SmallVec;
 
+use crate::head_bytes::HeadBytes;
 use crate::hop_by_hop::has_option;
 use crate::validate::{self, BodyEnd, InvalidRequest};
 use crate::wire::{ByteRange, ChunkDecoder, Framing, HeaderLine};
@@ -63,17 +64,21 @@ pub(super) struct RequestHeadReader {
 impl RequestHeadReader {
     /// Takes a head if it is complete. An incomplete one is parsed again only when another line
     /// end has come: a client that sends single bytes must not cost a parse for each.
+    ///
+    /// `keeps_bytes` is asked when the head is complete: true puts its [`HeadBytes`] into the
+    /// extensions of the parts.
     pub(super) fn take(
         &mut self,
         input: &mut BytesMut,
         bounds: &Bounds,
+        keeps_bytes: impl Fn() -> bool,
     ) -> Result<Option<RequestHead>, HeadError> {
         let is_too_long = input.len() > bytes_max(bounds);
         let is_worth_it = self.parsed == 0 || is_too_long || input[self.parsed..].contains(&b'\n');
         if input.is_empty() || !is_worth_it {
             return Ok(None);
         }
-        let head = take(input, bounds)?;
+        let head = take(input, bounds, keeps_bytes)?;
         self.parsed = if head.is_some() { 0 } else { input.len() };
         match head {
             None if is_too_long && input.contains(&b'\n') => Err(HeadError::Malformed(
@@ -95,7 +100,11 @@ fn bytes_max(bounds: &Bounds) -> usize {
     bounds.header_bytes.max(LEAST)
 }
 
-fn take(input: &mut BytesMut, bounds: &Bounds) -> Result<Option<RequestHead>, HeadError> {
+fn take(
+    input: &mut BytesMut,
+    bounds: &Bounds,
+    keeps_bytes: impl Fn() -> bool,
+) -> Result<Option<RequestHead>, HeadError> {
     /// More lines than almost every configuration allows; these lie on the stack.
     const USUAL: usize = 128;
     // One more than allowed, so that a request with too many lines is refused with its own
@@ -113,7 +122,11 @@ fn take(input: &mut BytesMut, bounds: &Bounds) -> Result<Option<RequestHead>, He
     };
     let Some(text) = text? else { return Ok(None) };
     let bytes = input.split_to(text.length).freeze();
-    text.understood(&bytes, &places).map(Some)
+    let mut head = text.understood(&bytes, &places)?;
+    if keeps_bytes() {
+        head.parts.extensions.insert(HeadBytes(bytes));
+    }
+    Ok(Some(head))
 }
 
 /// Positions of the lines of a head.

@@ -14,6 +14,7 @@ use http::{Response, StatusCode, Uri};
 use http_body_util::Full;
 use sluicegate::http::{RequestHead, host_of, split_target};
 use sluicegate_gate::admission::{Purpose, SentRequest};
+use sluicegate_gate::external::HeaderSpelling;
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
@@ -91,8 +92,12 @@ pub(super) async fn answer(
         sni: None,
         principal: None,
     };
+    let request = SentRequest {
+        head,
+        spelling: HeaderSpelling::of_parts(parts),
+    };
     let admission = call
-        .admit(&state.gate, &snapshot, SentRequest(head), Purpose::Spend)
+        .admit(&state.gate, &snapshot, request, Purpose::Spend)
         .await;
     let mut reply = Response::new(Full::default());
     match admission {

@@ -1,11 +1,11 @@
 //! Checks, refunds and resets of the JSON API, without the JSON: `http/routes.rs` reads and writes
 //! it.
 
-use http::HeaderMap;
 use sluicegate::{StoreError, Verdict};
 use sluicegate_core::{Decision, MissingKey, Nanos, Subject};
 use sluicegate_gate::admission::{Admitted, DescribedRequest, NamedCharges, Purpose, Refusal};
 use sluicegate_gate::charging;
+use sluicegate_gate::external::SpelledHeaders;
 use sluicegate_gate::snapshot::Snapshot;
 
 use super::{DecisionCall, DecisionsState};
@@ -16,7 +16,7 @@ pub(super) enum CheckInput<'a> {
     Request {
         subject: Subject<'a>,
         /// Every header line, for the limits service.
-        headers: &'a HeaderMap,
+        headers: SpelledHeaders<'a>,
     },
     /// One counter, by the name of its limit and the parts of its key.
     Counter { limit: &'a str, key: &'a [&'a str] },
@@ -60,7 +60,7 @@ pub(super) async fn check(
         CheckInput::Request { subject, headers } => {
             let candidate = DescribedRequest {
                 subject,
-                headers,
+                headers: *headers,
                 cost,
             };
             call.admit(&state.gate, snapshot, candidate, purpose).await

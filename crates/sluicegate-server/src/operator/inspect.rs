@@ -99,7 +99,7 @@ impl Operator {
         let request = OnBehalf {
             method: subject.method,
             path: subject.path,
-            headers: &described.headers,
+            headers: described.spelled_headers(),
         };
         let considered = match identity {
             Identity::Refused(_) => snapshot.policy.considered_unauthorized(&subject, cost),

@@ -15,6 +15,7 @@ use sluicegate::http::{RequestHead, ResponseFields, host_of};
 use sluicegate_gate::admission::{
     AdmissionRequest, AdmittedRequest, Purpose, Refusal, SentRequest, admit,
 };
+use sluicegate_gate::external::HeaderSpelling;
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
 use sluicegate_gate::request_id::{self, RequestId};
 use sluicegate_gate::telemetry::TRACEPARENT;
@@ -51,6 +52,10 @@ impl Handler for ProxyState {
         let peer = connection.peer.ip();
         // Behind a trusted proxy nobody knows who sent it.
         snapshot.gate.trusts(peer) || too_many_refused(&snapshot, Some(peer)).is_none()
+    }
+
+    fn keeps_head_bytes(&self) -> bool {
+        self.gate.asks_limits_service()
     }
 }
 
@@ -121,7 +126,10 @@ async fn admit_request(
         principal: None,
     };
     let question = AdmissionRequest {
-        candidate: SentRequest(head),
+        candidate: SentRequest {
+            head,
+            spelling: HeaderSpelling::of_parts(parts),
+        },
         purpose: Purpose::Spend,
         protocol: None,
         record: guard.access_record.as_ref().map(|record| &record.admission),

@@ -1,5 +1,6 @@
 //! Limits from outside, with real services and a real Redis.
 
+mod codecs;
 mod described;
 mod grpc;
 mod hostile;
@@ -7,12 +8,16 @@ mod http;
 mod redis;
 mod service;
 
+use std::sync::LazyLock;
+
 use ::http::HeaderMap;
 use sluicegate_config::{
     BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress,
 };
-use sluicegate_core::Nanos;
-use sluicegate_gate::external::{External, LimitsLookup, ResolvedLimits};
+use sluicegate_core::{Key, KeyPart, Limit, Nanos, Quota};
+use sluicegate_gate::external::{
+    External, HeaderSpelling, LimitsLookup, ResolvedLimits, SpelledHeaders,
+};
 use sluicegate_testkit::STEP_TIMEOUT;
 use tokio::runtime::Handle;
 
@@ -48,13 +53,21 @@ fn external(settings: &ExternalSettings) -> External {
     External::new(settings, None, Handle::current()).unwrap()
 }
 
+/// A question about a caller whose key is this header.
 fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> LimitsLookup<'a> {
+    static LIMIT: LazyLock<Limit> = LazyLock::new(|| {
+        Limit::new("tenant", Quota::per_second(1)).key([KeyPart::header("x-tenant-id")])
+    });
+    let parts = Box::leak(Box::new([key]));
     LimitsLookup {
-        limit: "tenant",
+        counter: Key::of_parts(&LIMIT, parts).unwrap(),
         key,
         method: "POST",
         path: "/orders",
-        headers,
+        headers: SpelledHeaders {
+            lines: headers,
+            spelling: HeaderSpelling::LowerCase,
+        },
     }
 }
 

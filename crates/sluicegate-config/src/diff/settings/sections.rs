@@ -260,6 +260,7 @@ fn external_service(service: &ExternalService, settings: &mut Settings) {
         }
         ExternalService::Grpc { at, codec } => {
             let codec = match codec {
+                GrpcCodec::Auto => "auto",
                 GrpcCodec::Protobuf => "protobuf",
                 GrpcCodec::Json => "json",
             };

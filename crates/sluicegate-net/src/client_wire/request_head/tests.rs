@@ -14,7 +14,7 @@ fn bounds() -> Bounds {
 fn head(text: &str) -> Result<RequestHead, HeadError> {
     let mut input = BytesMut::from(text);
     RequestHeadReader::default()
-        .take(&mut input, &bounds())
+        .take(&mut input, &bounds(), || false)
         .map(|head| head.expect("a whole head"))
 }
 
@@ -35,6 +35,22 @@ fn a_head_is_read_as_it_stands() {
     );
     assert_eq!(parts.headers.get_all("x-twice").iter().count(), 2);
     assert!(matches!(framing, Framing::Length(5)) && reply.keep_alive && !reply.expects_continue);
+}
+
+#[test]
+fn a_head_keeps_its_bytes_if_somebody_wants_them() {
+    let text = "GET / HTTP/1.1\r\nX-Tenant-ID: t\r\n\r\n";
+    let parts = |keeps_bytes: bool| {
+        let mut input = BytesMut::from(&format!("{text}GET /next")[..]);
+        let mut reader = RequestHeadReader::default();
+        let head = reader.take(&mut input, &bounds(), || keeps_bytes).unwrap();
+        head.expect("a whole head").parts
+    };
+    assert!(parts(false).extensions.is_empty());
+    let kept = parts(true).extensions;
+    let kept = kept.get::<HeadBytes>().expect("they are kept");
+    assert_eq!(kept.0, text, "and none of the next request");
+    assert_eq!(kept.header_names(), ["X-Tenant-ID"]);
 }
 
 #[test]
@@ -129,7 +145,7 @@ fn meaning(bytes: &[u8], part: usize) -> Option<Result<(String, usize), HeadErro
     let mut parts = bytes.chunks(part.max(1));
     while let Some(part) = parts.next() {
         input.extend_from_slice(part);
-        match reader.take(&mut input, &bounds()) {
+        match reader.take(&mut input, &bounds(), || false) {
             Ok(None) => {}
             Ok(Some(head)) => {
                 let left = input.len() + parts.map(<[u8]>::len).sum::<usize>();

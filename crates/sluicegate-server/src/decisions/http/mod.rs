@@ -117,4 +117,8 @@ impl Handler for DecisionsState {
         response.closes = !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
         response
     }
+
+    fn keeps_head_bytes(&self) -> bool {
+        self.gate.asks_limits_service()
+    }
 }

@@ -307,7 +307,7 @@ impl JsonCall<'_> {
                     (described.descriptors(), HeaderLines(&described.headers));
                 let thing = CheckInput::Request {
                     subject: described.subject(&descriptors, &lines),
-                    headers: &described.headers,
+                    headers: described.spelled_headers(),
                 };
                 let answer = check::check(state, snapshot, call, &thing, purpose, cost).await;
                 answer.map_err(|refusal| Problem::of_refusal(&refusal, false))

@@ -31,7 +31,7 @@ const PATH: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
 // wrong on both sides and nobody would notice.
 
 #[derive(Clone, PartialEq, Message)]
-struct LimitsRequest {
+pub(super) struct LimitsRequest {
     #[prost(string, tag = "1")]
     key: String,
     #[prost(map = "string, string", tag = "2")]
@@ -40,10 +40,12 @@ struct LimitsRequest {
     method: String,
     #[prost(string, tag = "4")]
     path: String,
+    #[prost(string, repeated, tag = "5")]
+    key_parts: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct LimitsResponse {
+pub(super) struct LimitsResponse {
     #[prost(int64, tag = "1")]
     average: i64,
     #[prost(int64, tag = "2")]
@@ -68,7 +70,7 @@ struct LimitsResponse {
     backend_protocol: i32,
 }
 
-fn gold() -> LimitsResponse {
+pub(super) fn gold() -> LimitsResponse {
     LimitsResponse {
         average: 100,
         burst: 20,
@@ -83,7 +85,7 @@ fn gold() -> LimitsResponse {
     }
 }
 
-const GOLD: &str = r#"{"average": "100", "burst": 20, "period": "1m", "tenantKey": "acme",
+pub(super) const GOLD: &str = r#"{"average": "100", "burst": 20, "period": "1m", "tenantKey": "acme",
     "failurePolicy": "FAILURE_POLICY_FAIL_CLOSED", "failureCode": 418, "backendUrl": "https://gold.example",
     "requestTimeout": "3s", "backendProtocol": "BACKEND_PROTOCOL_H2"}"#;
 
@@ -127,14 +129,15 @@ impl Decoder for Text {
 
 /// The service's reaction to a question.
 #[derive(Clone)]
-enum Manner {
+pub(super) enum Manner {
     Protobuf(Result<LimitsResponse, Status>),
+    /// What is no JSON is answered as services answer what they cannot decode.
     Json(String),
     /// These frames, without end.
     Endless(Vec<u8>),
 }
 
-type Questions = Arc<Mutex<Vec<(HeaderMap, LimitsRequest)>>>;
+pub(super) type Questions = Arc<Mutex<Vec<(HeaderMap, LimitsRequest)>>>;
 
 async fn start(manner: Manner, tls: Option<TlsAcceptor>) -> (u16, Questions) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -161,7 +164,7 @@ async fn start(manner: Manner, tls: Option<TlsAcceptor>) -> (u16, Questions) {
     (port, questions)
 }
 
-async fn answer(
+pub(super) async fn answer(
     request: Request<Incoming>,
     manner: Manner,
     seen: Questions,
@@ -183,7 +186,10 @@ async fn answer(
         }
         Manner::Json(text) => {
             let respond = tower::service_fn(move |request: tonic::Request<Bytes>| {
-                let asked: serde_json::Value = serde_json::from_slice(request.get_ref()).unwrap();
+                let asked = serde_json::from_slice::<serde_json::Value>(request.get_ref());
+                let Ok(asked) = asked else {
+                    return std::future::ready(Err(Status::internal("cannot decode the message")));
+                };
                 let text_of = |name: &str| asked[name].as_str().unwrap().to_owned();
                 let headers = asked["headers"].as_object().unwrap().iter();
                 let asked = LimitsRequest {
@@ -193,9 +199,10 @@ async fn answer(
                         .collect(),
                     method: text_of("method"),
                     path: text_of("path"),
+                    key_parts: vec![asked["key_parts"][0].as_str().unwrap().to_owned()],
                 };
                 seen.lock().unwrap().push((head.clone(), asked));
-                std::future::ready(Ok::<_, Status>(tonic::Response::new(text.clone())))
+                std::future::ready(Ok(tonic::Response::new(text.clone())))
             });
             tonic::server::Grpc::new(Text).unary(respond, request).await
         }
@@ -211,7 +218,7 @@ async fn answer(
     Ok(response)
 }
 
-fn over_grpc(port: u16, codec: GrpcCodec) -> ExternalSettings {
+pub(super) fn over_grpc(port: u16, codec: GrpcCodec) -> ExternalSettings {
     settings(ExternalService::Grpc {
         at: at(port),
         codec,
@@ -263,6 +270,7 @@ async fn a_question_and_its_answer_in_both_codecs() {
             headers: HashMap::from([("x-plan".to_owned(), "gold".to_owned())]),
             method: "POST".to_owned(),
             path: "/orders".to_owned(),
+            key_parts: vec!["tenant-7".to_owned()],
         };
         assert_eq!(asked, expected);
     }

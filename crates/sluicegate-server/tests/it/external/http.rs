@@ -52,7 +52,8 @@ async fn a_question_and_its_answer_over_http() {
     assert_eq!(head["x-sluicegate-limit"], "tenant");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let expected = serde_json::json!({
-        "key": "tenant-7", "method": "POST", "path": "/orders", "headers": {"x-plan": "gold"}
+        "key": "tenant-7", "method": "POST", "path": "/orders", "headers": {"x-plan": "gold"},
+        "key_parts": ["tenant-7"]
     });
     assert_eq!(body, expected);
 }
