@@ -2,7 +2,9 @@
 
 use sluicegate_chaos::Length::Short;
 use sluicegate_chaos::Report;
-use sluicegate_chaos::scenarios::topologies::{cluster, owners, replication, resharding, sentinel};
+use sluicegate_chaos::scenarios::topologies::{
+    cluster, owners, replication, resharding, sentinel, stale_primary,
+};
 
 fn judge(report: &Report) {
     println!("{report}");
@@ -37,6 +39,18 @@ async fn a_hung_primary_is_replaced_and_not_written_to_when_it_wakes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decisions_do_not_need_the_sentinels_while_the_primary_is_well() {
     judge(&sentinel::sentinels_lost(Short).await);
+}
+
+/// N1.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_primary_is_not_written_to_while_its_successor_pauses() {
+    judge(&stale_primary::writable(Short).await);
+}
+
+/// N2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_primary_that_refuses_writes_delays_nobody_after_a_pause() {
+    judge(&stale_primary::refusing(Short).await);
 }
 
 /// B9, T-49.

@@ -18,7 +18,7 @@
 //!
 //! | row | modules |
 //! |---|---|
-//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error`, `base_pace` |
+//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error`, `base_pace`, `primary_trust` |
 //! | options | `options`, then `validate`, then `url` |
 //! | protocol | `script`, `server_error`, `dial` |
 //! | one request | `request`, `call`, `waits`, `health`, `shadow` |
@@ -40,6 +40,7 @@ mod lane;
 mod multi_slot;
 mod options;
 mod options_error;
+mod primary_trust;
 mod probe;
 mod recovery;
 mod request;

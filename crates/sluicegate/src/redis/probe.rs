@@ -84,12 +84,28 @@ pub(super) async fn query(
     connection: &mut NodeConnection,
     command: &[&[u8]],
 ) -> Result<Reply, String> {
+    let [reply] = query_all(connection, [command]).await?;
+    Ok(reply)
+}
+
+/// Sends several commands in one write and waits for all replies, in their order.
+pub(super) async fn query_all<const N: usize>(
+    connection: &mut NodeConnection,
+    commands: [&[&[u8]]; N],
+) -> Result<[Reply; N], String> {
     let mut bytes = Vec::new();
-    wire::write_command(&mut bytes, command);
+    commands
+        .iter()
+        .for_each(|command| wire::write_command(&mut bytes, command));
     let io = |error: std::io::Error| error.to_string();
     connection.write_all(&bytes).await.map_err(io)?;
     connection.flush().await.map_err(io)?;
-    read_reply(connection, &mut Vec::new()).await
+    let mut buffer = Vec::new();
+    let mut replies = std::array::from_fn(|_| Reply::Nil);
+    for reply in &mut replies {
+        *reply = read_reply(connection, &mut buffer).await?;
+    }
+    Ok(replies)
 }
 
 /// Reads the next reply; bytes behind it stay in `buffer`.

@@ -5,6 +5,7 @@ pub mod owners;
 pub mod replication;
 pub mod resharding;
 pub mod sentinel;
+pub mod stale_primary;
 
 use std::sync::Arc;
 use std::time::Duration;
