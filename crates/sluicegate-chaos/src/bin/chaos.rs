@@ -9,7 +9,7 @@ use sluicegate_chaos::scenarios::outages::{
 };
 use sluicegate_chaos::scenarios::replicas;
 use sluicegate_chaos::scenarios::topologies::{
-    cluster, owners, replication, resharding, sentinel, stale_primary,
+    cluster, cluster_down, owners, replication, resharding, sentinel, stale_primary,
 };
 
 fn main() -> ExitCode {
@@ -110,6 +110,7 @@ fn of_topologies() -> Vec<Scenario> {
         scenario("cluster-killed", "B9, T-49", cluster::master_killed),
         scenario("cluster-hung", "B9, T-49", cluster::master_hung),
         scenario("cluster-one-endpoint", "B9", cluster::one_endpoint),
+        scenario("cluster-down", "N3", cluster_down::cluster_down),
         scenario("several-owners", "T-46, B11", owners::exact_counts),
         scenario("slots-move", "T-46", resharding::slots_move),
     ]

@@ -163,3 +163,18 @@ fn a_replica_becomes_master_when_its_master_is_killed_or_hangs() {
         println!("the old master follows after {:?}", start.elapsed());
     }
 }
+
+#[test]
+fn a_cluster_that_is_down_refuses_every_key_and_serves_them_again() {
+    let cluster = RedisCluster::start();
+    let owner = &cluster.nodes()[cluster.owner_of_key("a")];
+    owner.command::<()>(&["SET", "a", "1"]);
+    cluster.take_down();
+    let refused = owner.try_command::<i64>(&["GET", "a"]).unwrap_err();
+    assert!(
+        refused.to_string().contains("The cluster is down"),
+        "{refused}"
+    );
+    cluster.bring_up();
+    assert_eq!(owner.command::<i64>(&["GET", "a"]), 1);
+}

@@ -1,5 +1,7 @@
 //! The state of the nodes as data, and the functions that log about them.
 
+use std::time::Duration;
+
 use super::endpoint::Endpoint;
 use super::primary_trust::TrustNews;
 use super::waits::RedisWaits;
@@ -76,9 +78,9 @@ pub struct NodeHealth {
 pub enum NodeState {
     /// The node is being dialled; requests wait for it until their deadline.
     Connecting,
-    /// The node answers.
+    /// The node answers, and serves its keys.
     Up,
-    /// The node does not answer. Requests get the failure policy at once, and the node is dialled
+    /// The node does not answer, or does not serve its keys. Requests get the failure policy at once, and the node is dialled
     /// in the background.
     Away {
         /// The last error, which names the node.
@@ -116,6 +118,12 @@ pub(super) fn log_away(endpoint: &Endpoint, error: &str) {
 
 pub(super) fn log_up(endpoint: &Endpoint) {
     tracing::info!(node = %endpoint, "redis node up");
+}
+
+/// Logs the end of an outage in which the node went away so many times.
+pub(super) fn log_up_again(endpoint: &Endpoint, lasted: Duration, times: u64) {
+    let lasted_ms = lasted.as_millis() as u64;
+    tracing::info!(node = %endpoint, lasted_ms, times, "redis node up");
 }
 
 pub(super) fn log_primary(endpoint: &Endpoint) {

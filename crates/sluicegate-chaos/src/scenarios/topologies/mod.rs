@@ -1,6 +1,7 @@
 //! Several nodes: the primary moves, slots move, some are lost. Decisions go on.
 
 pub mod cluster;
+pub mod cluster_down;
 pub mod owners;
 pub mod replication;
 pub mod resharding;
