@@ -2,6 +2,7 @@
 //! which `cargo xtask chaos` runs and reports.
 
 pub mod load;
+pub mod log_lines;
 mod random;
 pub mod replica;
 pub mod replicas;

@@ -265,8 +265,8 @@ pub async fn look<S: Store, C: Clock>(
         (None, Settlement::Unavailable { error, .. } | Settlement::Unchecked(error)) => {
             Err(error.clone())
         }
-        (None, Settlement::Decided(_) | Settlement::Degraded(_)) => Err(StoreError::Unavailable(
-            "the limit was not asked".to_owned(),
-        )),
+        (None, Settlement::Decided(_) | Settlement::Owed(_) | Settlement::Degraded(_)) => Err(
+            StoreError::Unavailable("the limit was not asked".to_owned()),
+        ),
     }
 }

@@ -101,6 +101,30 @@ impl RedisCluster {
         wait_until(timeout, "all nodes call the cluster ok", || self.is_ok());
     }
 
+    /// Takes the whole cluster down while every node runs on: nobody owns the first slot any more, and
+    /// all nodes refuse every key because of it.
+    #[track_caller]
+    pub fn take_down(&self) {
+        for node in &self.nodes {
+            let full_coverage = ["CONFIG", "SET", "cluster-require-full-coverage", "yes"];
+            node.command::<()>(&full_coverage);
+            node.command::<()>(&["CLUSTER", "DELSLOTS", "0"]);
+        }
+        wait_until(START_TIMEOUT, "all nodes call the cluster down", || {
+            self.nodes.iter().all(|node| {
+                let info: String = node.command(&["CLUSTER", "INFO"]);
+                info.contains("cluster_state:fail")
+            })
+        });
+    }
+
+    /// Ends [`take_down`](Self::take_down), and returns when every node calls the cluster ok.
+    #[track_caller]
+    pub fn bring_up(&self) {
+        self.nodes[0].command::<()>(&["CLUSTER", "ADDSLOTS", "0"]);
+        self.wait_until_ok(START_TIMEOUT);
+    }
+
     /// Moves slots to this master one by one with all their keys, while clients go on: a key is asked for at the old
     /// master until it has moved (then `ASK`), and the slot changes hands when it is empty (then `MOVED`).
     #[track_caller]

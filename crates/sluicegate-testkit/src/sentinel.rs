@@ -1,4 +1,9 @@
 //! A primary with replicas, watched by sentinels.
+//!
+//! Servers and sentinels know two users, one for each side of a division: the first sentinel logs in
+//! as [`MINORITY`], the others as [`MAJORITY`]. Deleting the user of the other side cuts all links
+//! between both at once, and leaves every server and sentinel reachable for clients. A sentinel that
+//! cannot log in goes on as the default user, who may then no longer do what only sentinels do.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +31,12 @@ impl SentinelGroup {
     pub fn start() -> Self {
         let replication = Replication::start(2);
         let port = replication.primary().port();
-        let sentinels = (0..3).map(|_| start_sentinel(port)).collect();
+        for server in replication.servers() {
+            SIDES.iter().for_each(|user| add_user(server, user));
+        }
+        let sentinels = (0..3)
+            .map(|index| start_sentinel(port, if index == 0 { MINORITY } else { MAJORITY }))
+            .collect();
         let group = Self {
             sentinels,
             replication,
@@ -122,6 +132,65 @@ impl SentinelGroup {
         });
     }
 
+    /// Cuts the first server, which is the primary, and the first sentinel off from all others, and
+    /// returns the index of the server that the others elect. Clients still reach every server and
+    /// sentinel, and the first of each go on as if nothing had happened.
+    #[track_caller]
+    pub fn isolate_primary(&self, timeout: Duration) -> usize {
+        let (server, others) = self.servers().split_first().expect("three servers");
+        let (sentinel, other_sentinels) = self.sentinels.split_first().expect("three sentinels");
+        cut_off(server, MAJORITY, FROM_SERVER);
+        cut_off(sentinel, MAJORITY, FROM_SENTINEL);
+        others
+            .iter()
+            .for_each(|other| cut_off(other, MINORITY, FROM_SERVER));
+        other_sentinels
+            .iter()
+            .for_each(|other| cut_off(other, MINORITY, FROM_SENTINEL));
+        let mut elected = None;
+        wait_until(timeout, "the majority elects another primary", || {
+            let words: Vec<_> = other_sentinels.iter().map(named_primary).collect();
+            elected = self
+                .servers()
+                .iter()
+                .position(|server| Some(server.port()) == words[0])
+                .filter(|index| *index != 0 && is_primary(&self.servers()[*index]));
+            elected.is_some() && words.iter().all(|word| *word == words[0])
+        });
+        let elected = elected.expect("set when the wait ended");
+        let follower = &self.servers()[3 - elected];
+        wait_until(timeout, "the other replica follows it", || {
+            crate::replication::follows(follower, self.servers()[elected].port())
+        });
+        elected
+    }
+
+    /// Lets both sides of [`isolate_primary`](Self::isolate_primary) reach each other again.
+    pub fn join(&self) {
+        for node in self.servers().iter().chain(&self.sentinels) {
+            SIDES.iter().for_each(|user| add_user(node, user));
+            node.command::<()>(&["ACL", "SETUSER", "default", "+@all"]);
+        }
+    }
+
+    /// The time without an answer after which the sentinels take a server for dead.
+    pub fn set_down_after(&self, time: Duration) {
+        let time = time.as_millis().to_string();
+        for sentinel in self
+            .sentinels
+            .iter()
+            .filter(|sentinel| sentinel.is_running())
+        {
+            sentinel.command::<()>(&[
+                "SENTINEL",
+                "SET",
+                Self::NAME,
+                "down-after-milliseconds",
+                &time,
+            ]);
+        }
+    }
+
     fn server_on(&self, port: u16) -> &RedisServer {
         let found = self.servers().iter().find(|server| server.port() == port);
         found.expect("sentinels know no other servers than ours")
@@ -129,15 +198,10 @@ impl SentinelGroup {
 
     /// The address that each running sentinel gives for the primary.
     fn words(&self) -> Vec<u16> {
-        let ask = |sentinel: &RedisServer| {
-            let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::NAME];
-            let (_host, port): (String, String) = sentinel.try_command(&words).ok()?;
-            port.parse().ok()
-        };
         self.sentinels
             .iter()
             .filter(|sentinel| sentinel.is_running())
-            .filter_map(ask)
+            .filter_map(named_primary)
             .collect()
     }
 
@@ -155,16 +219,24 @@ impl SentinelGroup {
 /// group is complete within a second. They ping often, and so also dial again often: otherwise they would take a new
 /// primary for dead before they have dialled it, and elect another one. But while a primary is down they ask its replicas
 /// once a second how they are, and elect none whose answer is older than five pings: those must take longer than that.
-fn start_sentinel(primary_port: u16) -> RedisServer {
+fn start_sentinel(primary_port: u16, user: &str) -> RedisServer {
     let name = SentinelGroup::NAME;
-    let sentinel = RedisServer::builder()
-        .sentinel()
+    let builder = SIDES
+        .iter()
+        .fold(RedisServer::builder().sentinel(), |builder, side| {
+            builder.acl_user(&user_rule(side).join(" "))
+        });
+    let sentinel = builder
         .config(format!(
             "sentinel monitor {name} 127.0.0.1 {primary_port} 2"
         ))
         .config(format!("sentinel down-after-milliseconds {name} 500"))
         .config(format!("sentinel failover-timeout {name} 3000"))
         .config(format!("sentinel parallel-syncs {name} 1"))
+        .config(format!("sentinel auth-user {name} {user}"))
+        .config(format!("sentinel auth-pass {name} {PASSWORD}"))
+        .config(format!("sentinel sentinel-user {user}"))
+        .config(format!("sentinel sentinel-pass {PASSWORD}"))
         .start();
     sentinel.command::<()>(&[
         "SENTINEL",
@@ -177,6 +249,49 @@ fn start_sentinel(primary_port: u16) -> RedisServer {
         "240",
     ]);
     sentinel
+}
+
+const MINORITY: &str = "minority";
+const MAJORITY: &str = "majority";
+const SIDES: [&str; 2] = [MINORITY, MAJORITY];
+const PASSWORD: &str = "of-both-sides";
+
+/// A user that may do everything, in the words of `ACL SETUSER`.
+fn user_rule(user: &str) -> [String; 6] {
+    let password = format!(">{PASSWORD}");
+    [user, "on", &password, "~*", "&*", "+@all"].map(str::to_owned)
+}
+
+fn add_user(node: &RedisServer, user: &str) {
+    let rule = user_rule(user);
+    let words: Vec<&str> = ["ACL", "SETUSER"]
+        .into_iter()
+        .chain(rule.iter().map(String::as_str))
+        .collect();
+    node.command::<()>(&words);
+}
+
+/// Commands by which sentinels watch a server, and those by which they watch each other. Clients of
+/// ours need none of them but `PING`, and can do without it.
+const FROM_SERVER: &[&str] = &["-ping", "-publish", "-subscribe", "-slaveof", "-replicaof"];
+const FROM_SENTINEL: &[&str] = &["-ping", "-publish", "-sentinel|is-master-down-by-addr"];
+
+/// Closes the connections of this user, and takes these commands from everybody without a user.
+fn cut_off(node: &RedisServer, user: &str, commands: &[&str]) {
+    let rule: Vec<&str> = ["ACL", "SETUSER", "default"]
+        .iter()
+        .chain(commands)
+        .copied()
+        .collect();
+    node.command::<()>(&rule);
+    node.command::<()>(&["ACL", "DELUSER", user]);
+}
+
+/// The port of the primary by the word of one sentinel.
+fn named_primary(sentinel: &RedisServer) -> Option<u16> {
+    let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelGroup::NAME];
+    let (_host, port): (String, String) = sentinel.try_command(&words).ok()?;
+    port.parse().ok()
 }
 
 fn is_primary(server: &RedisServer) -> bool {

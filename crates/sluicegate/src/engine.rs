@@ -51,6 +51,9 @@ pub struct Engine<S = LocalStore, C = MonotonicClock> {
 pub enum Settlement {
     /// The store decided every charge.
     Decided(List<Outcome>),
+    /// The store answers again, and a counter of this replica denied what it still owes from the time
+    /// without the store. `None` stands for a charge that was not looked at.
+    Owed(List<Option<Outcome>>),
     /// This replica decided without the store. `None` stands for a charge that went unchecked.
     Degraded(List<Option<Outcome>>),
     /// The store is away and the failure policy of a charge is closed: nothing was taken.
@@ -69,7 +72,7 @@ impl Settlement {
     pub fn outcome(&self, index: usize) -> Option<&Outcome> {
         match self {
             Self::Decided(outcomes) => outcomes.get(index),
-            Self::Degraded(outcomes) => outcomes.get(index)?.as_ref(),
+            Self::Owed(outcomes) | Self::Degraded(outcomes) => outcomes.get(index)?.as_ref(),
             Self::Unavailable { .. } | Self::Unchecked(_) => None,
         }
     }
@@ -93,17 +96,25 @@ impl Settlement {
                 let entries = entries.map(|(charge, outcome)| Some(entry(charge, *outcome)));
                 Decision::new(Arc::clone(policy), entries.collect()).into()
             }
-            Self::Degraded(outcomes) => {
-                let entries = charges.iter().zip(&outcomes);
-                let entries = entries.map(|(charge, outcome)| Some(entry(charge, (*outcome)?)));
-                Decision::new(Arc::clone(policy), entries.collect())
-                    .degraded()
-                    .into()
-            }
+            Self::Owed(outcomes) => partial_decision(policy, charges, &outcomes).into(),
+            Self::Degraded(outcomes) => partial_decision(policy, charges, &outcomes)
+                .degraded()
+                .into(),
             Self::Unavailable { status, error } => Verdict::Unavailable { status, error },
             Self::Unchecked(error) => Verdict::ForwardUnchecked(error),
         }
     }
+}
+
+/// A decision about the charges that have an outcome.
+fn partial_decision(
+    policy: &Arc<Policy>,
+    charges: &[Charge<'_>],
+    outcomes: &[Option<Outcome>],
+) -> Decision {
+    let entries = charges.iter().zip(outcomes);
+    let entries = entries.map(|(charge, outcome)| Some(entry(charge, (*outcome)?)));
+    Decision::new(Arc::clone(policy), entries.collect())
 }
 
 fn entry(charge: &Charge<'_>, outcome: Outcome) -> LimitOutcome {
@@ -132,7 +143,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ///
     /// After an outage, some counters of this replica may still owe what they admitted on their own.
     /// A charge on such a counter is taken there first ("held"), then from the store, and given back
-    /// here if the store refuses it. Without such debts, which is nearly always, that costs one load.
+    /// here if the store refuses it. What does not fit there is denied without the store, and is no
+    /// degraded answer once the store is back. Without such debts, which is nearly always, that costs
+    /// one load.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Settlement {
         let Self {
             store,
@@ -145,19 +158,20 @@ impl<S: Store, C: Clock> Engine<S, C> {
         if fallback.may_have_debts() {
             match fallback.hold(charges, &held, *on_failure, clock.now()) {
                 HoldOutcome::Taken(taken) => held = taken,
-                HoldOutcome::Denied(outcomes) => return self.degraded(outcomes),
+                // Boxed, because it is rare, and every request would be larger otherwise.
+                HoldOutcome::Denied(owed) => return Box::pin(self.deny_owed(charges, owed)).await,
             }
         }
         match store.decide(charges, clock).await {
             Ok(mut outcomes) => {
-                health.answered(charges, *on_failure);
+                health.answered(charges, *on_failure, clock);
                 if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
                     // A counter may have come to owe while this request waited for the store.
                     match fallback.hold(charges, &held, *on_failure, clock.now()) {
                         HoldOutcome::Taken(more) => held.extend(more),
-                        HoldOutcome::Denied(outcomes) => {
+                        HoldOutcome::Denied(owed) => {
                             fallback.give_back(&held, clock.now());
-                            return self.degraded(outcomes);
+                            return Settlement::Owed(filled_up(&owed, &outcomes));
                         }
                     }
                 }
@@ -173,6 +187,28 @@ impl<S: Store, C: Clock> Engine<S, C> {
         }
     }
 
+    /// Denies a request that does not fit into the counters in debt. If the store did not answer the
+    /// last time, it is asked again: otherwise nobody would notice that it is back while every
+    /// request is denied here. It is a look, so it takes nothing.
+    #[cold]
+    async fn deny_owed(&self, charges: &[Charge<'_>], owed: List<Option<Outcome>>) -> Settlement {
+        if !self.health.is_away() {
+            return Settlement::Owed(owed);
+        }
+        let looks = charges.iter().map(|charge| Charge { cost: 0, ..*charge });
+        let looks: List<Charge<'_>> = looks.collect();
+        match self.store.decide(&looks, &self.clock).await {
+            Ok(looked) => {
+                self.health.answered(charges, self.on_failure, &self.clock);
+                Settlement::Owed(filled_up(&owed, &looked))
+            }
+            Err(error) => {
+                self.note_failure(charges, &error);
+                self.degraded(owed)
+            }
+        }
+    }
+
     /// Settles charges that the store could not, by their failure policies. `decide_locally` decides
     /// those whose policy is `local` on this replica.
     #[cold]
@@ -182,7 +218,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         error: StoreError,
         decide_locally: impl FnOnce(&[Charge<'_>]) -> List<Outcome>,
     ) -> Settlement {
-        self.health.failed(charges, &error, self.on_failure);
+        self.note_failure(charges, &error);
         match substitute_for(charges, self.on_failure) {
             Substitute::Refuse(status) => {
                 self.health.refused.fetch_add(1, Relaxed);
@@ -233,7 +269,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 }
             }
         }
-        health.answered(charges, *on_failure);
+        health.answered(charges, *on_failure, clock);
         Settlement::Decided(outcomes)
     }
 
@@ -273,10 +309,22 @@ impl<S: Store, C: Clock> Engine<S, C> {
         &self.clock
     }
 
+    fn note_failure(&self, charges: &[Charge<'_>], error: &StoreError) {
+        let now = self.clock.now();
+        self.health.failed(charges, error, self.on_failure, now);
+    }
+
     fn degraded(&self, outcomes: List<Option<Outcome>>) -> Settlement {
         self.health.local.fetch_add(1, Relaxed);
         Settlement::Degraded(outcomes)
     }
+}
+
+/// The outcomes of the counters in debt, and those of the store for the others.
+fn filled_up(owed: &[Option<Outcome>], by_store: &[Outcome]) -> List<Option<Outcome>> {
+    let both = owed.iter().zip(by_store);
+    both.map(|(owed, by_store)| Some(owed.unwrap_or(*by_store)))
+        .collect()
 }
 
 impl<S, C> fmt::Debug for Engine<S, C> {

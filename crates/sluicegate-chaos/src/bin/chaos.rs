@@ -8,7 +8,9 @@ use sluicegate_chaos::scenarios::outages::{
     away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
 };
 use sluicegate_chaos::scenarios::replicas;
-use sluicegate_chaos::scenarios::topologies::{cluster, owners, replication, resharding, sentinel};
+use sluicegate_chaos::scenarios::topologies::{
+    cluster, cluster_down, owners, replication, resharding, sentinel, stale_primary,
+};
 
 fn main() -> ExitCode {
     let all = of_replicas(&replica_program())
@@ -103,9 +105,12 @@ fn of_topologies() -> Vec<Scenario> {
         scenario("sentinel-killed", "T-50", sentinel::primary_killed),
         scenario("sentinel-hung", "T-50", sentinel::primary_hung),
         scenario("sentinels-lost", "T-50", sentinel::sentinels_lost),
+        scenario("stale-primary", "N1", stale_primary::writable),
+        scenario("stale-primary-refuses", "N2", stale_primary::refusing),
         scenario("cluster-killed", "B9, T-49", cluster::master_killed),
         scenario("cluster-hung", "B9, T-49", cluster::master_hung),
         scenario("cluster-one-endpoint", "B9", cluster::one_endpoint),
+        scenario("cluster-down", "N3", cluster_down::cluster_down),
         scenario("several-owners", "T-46, B11", owners::exact_counts),
         scenario("slots-move", "T-46", resharding::slots_move),
     ]

@@ -2,7 +2,10 @@
 
 use sluicegate_chaos::Length::Short;
 use sluicegate_chaos::Report;
-use sluicegate_chaos::scenarios::topologies::{cluster, owners, replication, resharding, sentinel};
+use sluicegate_chaos::scenarios::topologies::{
+    cluster, cluster_down, owners, replication, resharding, sentinel, stale_primary,
+};
+use sluicegate_testkit::alone;
 
 fn judge(report: &Report) {
     println!("{report}");
@@ -39,6 +42,18 @@ async fn decisions_do_not_need_the_sentinels_while_the_primary_is_well() {
     judge(&sentinel::sentinels_lost(Short).await);
 }
 
+/// N1.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_primary_is_not_written_to_while_its_successor_pauses() {
+    judge(&stale_primary::writable(Short).await);
+}
+
+/// N2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_primary_that_refuses_writes_delays_nobody_after_a_pause() {
+    judge(&stale_primary::refusing(Short).await);
+}
+
 /// B9, T-49.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_replaced_and_the_others_notice_nothing() {
@@ -55,6 +70,14 @@ async fn a_hung_master_is_replaced_and_the_others_notice_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_endpoint_of_a_cluster_is_enough() {
     judge(&cluster::one_endpoint(Short).await);
+}
+
+/// N3. In a process of its own: the log is the whole process's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_down_is_dialled_seldom_and_told_once() {
+    if alone("topologies::a_cluster_that_is_down_is_dialled_seldom_and_told_once") {
+        judge(&cluster_down::cluster_down(Short).await);
+    }
 }
 
 /// T-46, B11.

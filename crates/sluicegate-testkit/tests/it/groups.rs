@@ -75,6 +75,32 @@ fn sentinels_replace_a_hung_primary_and_demote_it_when_it_wakes() {
 }
 
 #[test]
+fn an_isolated_primary_stays_one_beside_the_elected_and_follows_it_when_both_sides_join() {
+    let group = SentinelGroup::start();
+    let start = Instant::now();
+    let elected = group.isolate_primary(LONG);
+    println!(
+        "elected beside the isolated one after {:?}",
+        start.elapsed()
+    );
+    let port_named_by = |sentinel: usize| {
+        let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelGroup::NAME];
+        let (_, port): (String, String) = group.sentinels()[sentinel].command(&words);
+        port.parse::<u16>().unwrap()
+    };
+    for server in [0, elected] {
+        let server = &group.servers()[server];
+        assert_eq!(server.info("replication")["role"], "master");
+    }
+    assert_eq!(port_named_by(0), group.servers()[0].port());
+    assert_eq!(port_named_by(1), group.servers()[elected].port());
+    group.join();
+    group.wait_for_switch(LONG);
+    group.wait_for_replicas(LONG);
+    assert_eq!(group.servers()[0].info("replication")["role"], "slave");
+}
+
+#[test]
 fn slots_move_with_their_keys_while_clients_write() {
     let start = Instant::now();
     let cluster = RedisCluster::start();
@@ -136,4 +162,19 @@ fn a_replica_becomes_master_when_its_master_is_killed_or_hangs() {
         cluster.wait_until_ok(LONG);
         println!("the old master follows after {:?}", start.elapsed());
     }
+}
+
+#[test]
+fn a_cluster_that_is_down_refuses_every_key_and_serves_them_again() {
+    let cluster = RedisCluster::start();
+    let owner = &cluster.nodes()[cluster.owner_of_key("a")];
+    owner.command::<()>(&["SET", "a", "1"]);
+    cluster.take_down();
+    let refused = owner.try_command::<i64>(&["GET", "a"]).unwrap_err();
+    assert!(
+        refused.to_string().contains("The cluster is down"),
+        "{refused}"
+    );
+    cluster.bring_up();
+    assert_eq!(owner.command::<i64>(&["GET", "a"]), 1);
 }

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sluicegate_core::RedisClock;
@@ -17,6 +17,7 @@ use super::endpoint::Endpoint;
 use super::health;
 use super::lane::Lane;
 use super::options::{RedisMode, RedisOptions};
+use super::primary_trust::PrimaryTrust;
 use super::request::StoreRequest;
 use super::router::Router;
 use super::shadow::{ClockRates, Shadows};
@@ -41,6 +42,10 @@ pub(super) struct StoreContext {
     pub(super) bases: BasePaces,
     /// Replies that found a value under one of our keys that is no counter.
     pub(super) foreign_values: AtomicU64,
+    /// Reports of sentinels that named a primary which was replaced.
+    stale_reports: AtomicU64,
+    /// Which primary the sentinels' reports lead to. Outlives the scout, whose runtime may end.
+    primary_trust: Mutex<PrimaryTrust>,
     /// How long decisions took.
     pub(super) waits: WaitHistogram,
     /// Starts the driver of a new lane: `driver::start`. A pointer, because the driver's module
@@ -72,6 +77,8 @@ impl StoreContext {
             shadows: Shadows::new(rates),
             bases: BasePaces::default(),
             foreign_values: AtomicU64::new(0),
+            stale_reports: AtomicU64::new(0),
+            primary_trust: Mutex::new(PrimaryTrust::new(options.endpoints.len())),
             waits: WaitHistogram::default(),
             start_driver,
             tasks: Mutex::new(JoinSet::new()),
@@ -116,6 +123,22 @@ impl StoreContext {
             .lock()
             .expect("no holder of this lock panics")
             .abort_all();
+    }
+
+    /// The memory about primaries that sentinels reported. The guard is not held across a wait.
+    pub(super) fn primary_trust(&self) -> MutexGuard<'_, PrimaryTrust> {
+        self.primary_trust
+            .lock()
+            .expect("no holder of this lock panics")
+    }
+
+    /// Counts reports of sentinels that named a primary which was replaced.
+    pub(super) fn note_stale_reports(&self, count: u64) {
+        self.stale_reports.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn stale_reports(&self) -> u64 {
+        self.stale_reports.load(Ordering::Relaxed)
     }
 
     /// Counts a value under one of our keys that is no counter, and logs it: the first time, and

@@ -11,6 +11,9 @@
 //!    └─▶ away, wait └─────▶ Retired: requests go to the new owner, the task ends
 //! ```
 //!
+//! The waits between dials begin anew when a connection has proved itself: the node answered a call on
+//! it, or it lasted. A dial alone proves little. A node may accept connections and refuse every call.
+//!
 //! **Invariant:** bytes that were written are never written again, as nobody knows how much of a
 //! broken call Redis has performed. What may be sent again, and to whom, is decided by `traffic`,
 //! which does no I/O; the driver only carries out its events.
@@ -32,8 +35,8 @@ use self::buffers::{OutgoingBytes, read_some};
 use super::context::StoreContext;
 use super::dial::NodeConnection;
 use super::endpoint::Endpoint;
-use super::health;
 use super::lane::{Lane, LaneCounters};
+use super::node_log::{CALM, NodeLog};
 use super::probe;
 use super::recovery::Backoff;
 use super::request::{RequestError, StoreRequest};
@@ -57,20 +60,25 @@ async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
         lane,
         context,
         first_dial: true,
-        logged_up: None,
+        next_dial: Instant::now(),
+        has_answered: false,
+        log: NodeLog::Nothing,
     };
     loop {
         let connection = match driver.connect().await {
             Ok(connection) => connection,
             Err(LaneRetired) => break,
         };
-        match driver.serve(connection).await {
+        let connected = Instant::now();
+        let end = driver.serve(connection).await;
+        driver.judge_connection(connected);
+        match end {
             ConnectionEnd::Retired => break,
-            ConnectionEnd::Lost(reason) => {
+            ConnectionEnd::Lost(reason) if driver.may_dial_at_once() => {
                 driver.traffic.connection_lost(&reason);
                 driver.lane.mark_connecting();
             }
-            ConnectionEnd::Away(reason) => {
+            ConnectionEnd::Lost(reason) | ConnectionEnd::Away(reason) => {
                 driver.traffic.connection_lost(&reason);
                 driver.report_away(&reason);
             }
@@ -92,8 +100,12 @@ struct Driver {
     backoff: Backoff,
     /// True until the first dial, which may take longer than others.
     first_dial: bool,
-    /// State of the node in the last log line: true for up. Each change is logged once.
-    logged_up: Option<bool>,
+    /// The earliest instant of the next dial: the wait of the last one counts from its start.
+    next_dial: Instant,
+    /// True once the node has answered a call on the present connection and did not say that it is
+    /// away.
+    has_answered: bool,
+    log: NodeLog,
 }
 
 /// The lane was retired while the driver dialled.
@@ -112,31 +124,48 @@ impl Driver {
     /// Dials until the node answers. The waits between attempts grow as the options say.
     async fn connect(&mut self) -> Result<NodeConnection, LaneRetired> {
         loop {
+            if self.next_dial > Instant::now() {
+                tokio::select! {
+                    () = sleep_until(self.next_dial) => {}
+                    () = self.lane.wait_until_retired() => {}
+                }
+            }
             if self.lane.is_retired() {
                 return Err(LaneRetired);
             }
-            let started = Instant::now();
+            // The wait counts from the start of the attempt, so a dial that hangs costs no extra.
             let wait = Duration::from_nanos(self.backoff.next_wait().get());
+            self.next_dial = Instant::now() + wait;
             match self.dial_once(wait).await {
                 Ok(connection) => {
                     self.lane.mark_up();
-                    if self.logged_up.replace(true) != Some(true) {
-                        health::log_up(&self.lane.endpoint);
-                    }
-                    self.backoff.reset();
+                    self.log.up(&self.lane.endpoint, Instant::now());
+                    self.has_answered = false;
                     return Ok(connection);
                 }
                 Err(_) if self.lane.is_retired() => return Err(LaneRetired),
                 Err(reason) => self.report_away(&reason),
             }
             self.context.router.wake_scout();
-            // The wait counts from the start of the attempt, so a dial that hangs costs no extra.
-            let next = pin!(sleep_until(started + wait));
-            tokio::select! {
-                () = next => {}
-                () = self.lane.wait_until_retired() => return Err(LaneRetired),
-            }
         }
+    }
+
+    /// Begins the waits anew if the connection that ended had proved itself.
+    fn judge_connection(&mut self, connected: Instant) {
+        if self.has_answered || connected.elapsed() >= CALM {
+            self.backoff.reset();
+            self.next_dial = Instant::now();
+        }
+    }
+
+    /// Returns true when a lost connection may be replaced at once, so that requests can wait for it.
+    /// One that breaks before it has answered anything is replaced so twice in a row.
+    fn may_dial_at_once(&mut self) -> bool {
+        const BROKEN_IN_A_ROW: u32 = 2;
+        if self.backoff.attempts() <= BROKEN_IN_A_ROW {
+            self.next_dial = Instant::now();
+        }
+        self.next_dial <= Instant::now()
     }
 
     /// Dials once. Requests that arrive meanwhile are taken in, and respond at their deadlines.
@@ -179,9 +208,7 @@ impl Driver {
     /// Fails everything that waits, because the node is away. Logs it the first time.
     fn report_away(&mut self, reason: &str) {
         self.lane.mark_away(reason);
-        if self.logged_up.replace(false) != Some(false) {
-            health::log_away(&self.lane.endpoint, reason);
-        }
+        self.log.away(&self.lane.endpoint, reason, Instant::now());
         for request in self.traffic.take_unsent() {
             request.respond(Err(RequestError::Unavailable(reason.to_owned())));
         }
@@ -210,7 +237,11 @@ impl Driver {
             } else {
                 self.traffic.send_queued(&mut outgoing.bytes, now);
             }
-            let wanted = earliest.into_iter().chain(self.traffic.next_retry()).min();
+            let wanted = earliest
+                .into_iter()
+                .chain(self.traffic.next_retry())
+                .chain(self.log.due())
+                .min();
             if let Some(at) = wanted
                 && alarm_at.is_none_or(|set| at < set)
             {
@@ -249,11 +280,17 @@ impl Driver {
     }
 
     /// Responds to requests whose deadline has come, and returns when to look again: at the next
-    /// deadline, and now and then while calls are in flight, to notice a silent node.
+    /// deadline, when the node may be logged as up, and now and then while calls are in flight, to
+    /// notice a silent node.
     fn next_alarm(&mut self, now: Instant) -> Option<Instant> {
+        self.log.up(&self.lane.endpoint, now);
         let deadline = self.traffic.expire(now);
         let stall_check = (!self.traffic.is_idle()).then_some(now + STALL_CHECK);
-        let next = deadline.into_iter().chain(stall_check).min();
+        let next = deadline
+            .into_iter()
+            .chain(stall_check)
+            .chain(self.log.due())
+            .min();
         next.map(|at| at.max(now + ALARM_STEP))
     }
 
@@ -305,6 +342,7 @@ impl Driver {
                         replies.clear();
                         self.spare_replies = replies;
                     }
+                    self.has_answered |= !matches!(event, Some(TrafficEvent::Away(_)));
                     if let Some(event) = event
                         && let Err(end) = self.handle(event)
                     {

@@ -1,6 +1,9 @@
 //! The state of the nodes as data, and the functions that log about them.
 
+use std::time::Duration;
+
 use super::endpoint::Endpoint;
+use super::primary_trust::TrustNews;
 use super::waits::RedisWaits;
 
 /// The state of a [`RedisStore`](crate::RedisStore), for metrics, readiness checks and dashboards.
@@ -24,6 +27,11 @@ pub struct RedisHealth {
     pub local_denials: u64,
     /// Replies that found a value under one of our keys that is no counter of ours.
     pub foreign_values: u64,
+    /// The configuration epoch of the primary that sentinels named last; `None` without sentinels, and
+    /// before they named one. Each failover increases it.
+    pub primary_epoch: Option<u64>,
+    /// Reports of sentinels that named a primary which was replaced. It is not used.
+    pub stale_reports: u64,
     /// Durations of the decisions in Redis.
     pub waits: RedisWaits,
 }
@@ -70,9 +78,9 @@ pub struct NodeHealth {
 pub enum NodeState {
     /// The node is being dialled; requests wait for it until their deadline.
     Connecting,
-    /// The node answers.
+    /// The node answers, and serves its keys.
     Up,
-    /// The node does not answer. Requests get the failure policy at once, and the node is dialled
+    /// The node does not answer, or does not serve its keys. Requests get the failure policy at once, and the node is dialled
     /// in the background.
     Away {
         /// The last error, which names the node.
@@ -112,12 +120,49 @@ pub(super) fn log_up(endpoint: &Endpoint) {
     tracing::info!(node = %endpoint, "redis node up");
 }
 
+/// Logs the end of an outage in which the node went away so many times.
+pub(super) fn log_up_again(endpoint: &Endpoint, lasted: Duration, times: u64) {
+    let lasted_ms = lasted.as_millis() as u64;
+    tracing::info!(node = %endpoint, lasted_ms, times, "redis node up");
+}
+
 pub(super) fn log_primary(endpoint: &Endpoint) {
     tracing::info!(node = %endpoint, "redis primary found");
 }
 
 pub(super) fn log_no_primary(error: &str) {
     tracing::warn!(error, "no redis primary found");
+}
+
+/// Logs what the reports of the sentinels mean for the choice of the primary.
+pub(super) fn log_trust(news: &TrustNews) {
+    match news {
+        TrustNews::Stale { report, trusted } => tracing::warn!(
+            node = %report.primary,
+            epoch = report.epoch,
+            primary = %trusted.primary,
+            primary_epoch = trusted.epoch,
+            "a sentinel names a redis primary that was replaced; it is not used"
+        ),
+        TrustNews::MajorityWins { report, overruled } => tracing::warn!(
+            node = %report.primary,
+            epoch = report.epoch,
+            replaced = %overruled.primary,
+            replaced_epoch = overruled.epoch,
+            "most sentinels name a redis primary of a lower epoch; it is used from now on"
+        ),
+        TrustNews::Incomplete {
+            report,
+            answers,
+            sentinels,
+        } => tracing::warn!(
+            node = %report.primary,
+            epoch = report.epoch,
+            answers,
+            sentinels,
+            "most redis sentinels do not answer; the others are believed"
+        ),
+    }
 }
 
 pub(super) fn log_foreign(key: &str, error: &str) {

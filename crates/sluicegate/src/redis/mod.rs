@@ -18,10 +18,10 @@
 //!
 //! | row | modules |
 //! |---|---|
-//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error`, `base_pace` |
+//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error`, `base_pace`, `primary_trust` |
 //! | options | `options`, then `validate`, then `url` |
 //! | protocol | `script`, `server_error`, `dial` |
-//! | one request | `request`, `call`, `waits`, `health`, `shadow` |
+//! | one request | `request`, `call`, `waits`, `health`, `node_log`, `shadow` |
 //! | shared state | `lane`, `router`, then `context`, then `probe` |
 //! | one connection | `responses`, `traffic`, `driver` |
 //! | the store | `scout`, `sender`, `multi_slot`, `base_claim`, `store`, then `values`, `advice`, `search` |
@@ -38,8 +38,10 @@ mod endpoint;
 mod health;
 mod lane;
 mod multi_slot;
+mod node_log;
 mod options;
 mod options_error;
+mod primary_trust;
 mod probe;
 mod recovery;
 mod request;

@@ -12,12 +12,15 @@ use super::context::StoreContext;
 use super::dial::{Dialer, FailureClass, NodeConnection, dial};
 use super::endpoint::Endpoint;
 use super::options::RedisMode;
+use super::server_error::ServerError;
+use super::slot;
 use super::wire::{self, Reply};
 
-/// Dials a node and checks that it can decide: it is a primary, and it answers within the deadline.
+/// Dials a node and checks that it can decide: it is a primary, it answers within the deadline, and it
+/// serves its keys.
 ///
-/// Without this check a node that accepts connections but hangs would count as up after each dial,
-/// and requests would run into their deadline again and again.
+/// Without this check a node that accepts connections but hangs, or one whose cluster is down, would
+/// count as up after each dial, and requests would fail there again and again.
 pub(super) async fn connect(
     endpoint: &Endpoint,
     context: &StoreContext,
@@ -47,7 +50,12 @@ pub(super) async fn connect(
         let started = Instant::now();
         match query(&mut connection, &[b"PING"]).await.map_err(at_node)? {
             Reply::Error(error) if !error.starts_with("NOPERM") => return Err(at_node(error)),
-            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(connection),
+            _ if started.elapsed() <= context.deadline.max(LEAST) => {
+                serves_keys(&mut connection, endpoint, context)
+                    .await
+                    .map_err(at_node)?;
+                return Ok(connection);
+            }
             _ => {}
         }
     }
@@ -55,6 +63,43 @@ pub(super) async fn connect(
         "{endpoint} answers later than the deadline of {:?}",
         context.deadline
     ))
+}
+
+/// Sends a write that changes nothing: it deletes a key that nobody makes. A node that cannot serve its
+/// keys replies to it as it would to a decision, and to `PING` as if all were well. Errors that leave
+/// a node in use, such as a missing permission, are left to the decisions.
+async fn serves_keys(
+    connection: &mut NodeConnection,
+    endpoint: &Endpoint,
+    context: &StoreContext,
+) -> Result<(), String> {
+    let Some(key) = probe_key(endpoint, context) else {
+        return Ok(());
+    };
+    match query(connection, &[b"DEL", key.as_bytes()]).await? {
+        Reply::Error(error) if ServerError::read(&error) == ServerError::Away => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A key that the node owns; `None` for a node of a cluster that owns no slot as far as is known.
+fn probe_key(endpoint: &Endpoint, context: &StoreContext) -> Option<String> {
+    /// A node with a single slot is found by one of these; one with more slots much sooner.
+    const TAGS: u32 = 300_000;
+    let prefix = &context.options.key_prefix;
+    if !matches!(context.options.mode, RedisMode::Cluster) {
+        return Some(format!("{prefix}:!probe"));
+    }
+    let map = context.router.map();
+    let is_owned = |tag: &String| {
+        let owner = map.lane(slot::slot(tag.as_bytes()));
+        owner.is_some_and(|lane| lane.endpoint == *endpoint)
+    };
+    if !map.lanes().iter().any(|lane| lane.endpoint == *endpoint) {
+        return None;
+    }
+    let tag = (0..TAGS).map(|number| number.to_string()).find(is_owned)?;
+    Some(format!("{prefix}:{{{tag}}}:!probe"))
 }
 
 /// A ping may take this long even where the deadline is shorter: on a new connection it is slower
@@ -84,12 +129,28 @@ pub(super) async fn query(
     connection: &mut NodeConnection,
     command: &[&[u8]],
 ) -> Result<Reply, String> {
+    let [reply] = query_all(connection, [command]).await?;
+    Ok(reply)
+}
+
+/// Sends several commands in one write and waits for all replies, in their order.
+pub(super) async fn query_all<const N: usize>(
+    connection: &mut NodeConnection,
+    commands: [&[&[u8]]; N],
+) -> Result<[Reply; N], String> {
     let mut bytes = Vec::new();
-    wire::write_command(&mut bytes, command);
+    commands
+        .iter()
+        .for_each(|command| wire::write_command(&mut bytes, command));
     let io = |error: std::io::Error| error.to_string();
     connection.write_all(&bytes).await.map_err(io)?;
     connection.flush().await.map_err(io)?;
-    read_reply(connection, &mut Vec::new()).await
+    let mut buffer = Vec::new();
+    let mut replies = std::array::from_fn(|_| Reply::Nil);
+    for reply in &mut replies {
+        *reply = read_reply(connection, &mut buffer).await?;
+    }
+    Ok(replies)
 }
 
 /// Reads the next reply; bytes behind it stay in `buffer`.

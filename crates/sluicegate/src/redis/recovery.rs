@@ -56,7 +56,7 @@ impl Default for Recovery {
 #[derive(Clone, Debug)]
 pub(super) struct Backoff {
     recovery: Recovery,
-    /// Failed attempts since the last reset.
+    /// Attempts since the last reset; all but perhaps the last one failed.
     failures: u32,
     /// State of the random numbers.
     random: u64,
@@ -87,6 +87,11 @@ impl Backoff {
             return self.uniform(delay, 2 * delay);
         }
         self.uniform(cap / 2, cap - cap / 10)
+    }
+
+    /// Attempts since the last reset.
+    pub(super) fn attempts(&self) -> u32 {
+        self.failures
     }
 
     /// Starts again from the base, because the server has answered.

@@ -97,7 +97,8 @@ impl OwnerMap {
         }
     }
 
-    fn lane(&self, slot: u16) -> Option<&Arc<Lane>> {
+    /// The lane of the owner of a slot.
+    pub(super) fn lane(&self, slot: u16) -> Option<&Arc<Lane>> {
         match self {
             Self::Unknown(lane) | Self::Primary(lane) => Some(lane),
             Self::Slots(slots) => slots.lane(slot),

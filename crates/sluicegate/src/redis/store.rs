@@ -108,6 +108,8 @@ impl RedisStore {
                 .collect(),
             local_denials: self.context.shadows.denials(),
             foreign_values: self.context.foreign_values.load(Ordering::Relaxed),
+            primary_epoch: self.context.primary_trust().epoch(),
+            stale_reports: self.context.stale_reports(),
             waits: self.context.waits.read(),
         }
     }

@@ -49,7 +49,7 @@ pub async fn one_endpoint(_length: Length) -> Report {
 }
 
 /// Callers that are spread over all masters.
-fn load() -> CallerLoad {
+pub(super) fn load() -> CallerLoad {
     let keys = (0..24).map(|number| format!("caller-{number}")).collect();
     CallerLoad {
         limit: "per-caller".to_owned(),

@@ -1,10 +1,12 @@
 //! Several nodes: the primary moves, slots move, some are lost. Decisions go on.
 
 pub mod cluster;
+pub mod cluster_down;
 pub mod owners;
 pub mod replication;
 pub mod resharding;
 pub mod sentinel;
+pub mod stale_primary;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,31 +4,34 @@
 //! replies `MOVED`; the router corrects that slot and wakes the scout.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::redis::context::StoreContext;
 use crate::redis::endpoint::Endpoint;
+use crate::redis::recovery::Backoff;
 use crate::redis::router::{OwnerMap, SlotMap};
 use crate::redis::wire::Reply;
 
 use super::{NodePoll, text};
 
-/// Asks the nodes in use and those of the options at once, and takes the first map that comes. So a
-/// node that hangs costs nothing, and a cluster is found though every configured node was replaced.
+/// Asks one node after the other, those in use before those of the options, and takes the first map
+/// that comes. The next node is asked when the last one has not answered for a moment, so a node that
+/// hangs costs little, a cluster is found though every configured node was replaced, and a search
+/// mostly costs one connection.
 pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
-    let mut known: Vec<Endpoint> = context
-        .router
-        .map()
-        .lanes()
-        .iter()
-        .filter(|lane| lane.is_up())
-        .map(|lane| lane.endpoint.clone())
-        .collect();
-    for endpoint in &context.options.endpoints {
-        if !known.contains(endpoint) {
-            known.push(endpoint.clone());
-        }
+    const MOMENT: Duration = Duration::from_millis(30);
+    let mut known = nodes_in_use(context);
+    let mut others = context.options.endpoints.clone();
+    others.retain(|endpoint| !known.contains(endpoint));
+    // From another one each time, so that no node has to answer everybody.
+    let mut random = Backoff::random(context.options.recovery);
+    for nodes in [&mut known, &mut others] {
+        let first = random.below(nodes.len() as u64) as usize;
+        nodes.rotate_left(first);
     }
-    let mut poll = NodePoll::new(known, &context.dialer, &[b"CLUSTER", b"SLOTS"]);
+    known.append(&mut others);
+    let question: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
+    let mut poll = NodePoll::one_by_one(known, MOMENT, &context.dialer, question);
     let mut failures = Vec::new();
     while let Some((endpoint, answer)) = poll.next().await {
         match answer.map(|reply| slots(&reply, &endpoint)) {
@@ -38,6 +41,13 @@ pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, Stri
         }
     }
     Err(format!("no cluster: {}", failures.join("; ")))
+}
+
+/// The nodes that answer, as far as their drivers know.
+fn nodes_in_use(context: &StoreContext) -> Vec<Endpoint> {
+    let map = context.router.map();
+    let in_use = map.lanes().iter().filter(|lane| lane.is_up());
+    in_use.map(|lane| lane.endpoint.clone()).collect()
 }
 
 /// Opens a lane to every owner.

@@ -224,23 +224,35 @@ pub(super) async fn find_owners(context: &Arc<StoreContext>) -> Result<OwnerMap,
     }
 }
 
-/// One question to several nodes at once. Dropping it cancels the questions without an answer.
+/// One question to several nodes. Dropping it cancels the questions without an answer.
 struct NodePoll {
     /// A task per node, so that one that hangs delays no other.
     answers: JoinSet<(Endpoint, Result<Reply, String>)>,
 }
 
 impl NodePoll {
+    /// Asks all nodes at once.
     fn new(
         endpoints: impl IntoIterator<Item = Endpoint>,
         dialer: &Dialer,
         command: &[&[u8]],
     ) -> Self {
+        Self::one_by_one(endpoints, Duration::ZERO, dialer, command)
+    }
+
+    /// Asks each node `pause` after the one before it, answered or not.
+    fn one_by_one(
+        endpoints: impl IntoIterator<Item = Endpoint>,
+        pause: Duration,
+        dialer: &Dialer,
+        command: &[&[u8]],
+    ) -> Self {
         let command: Vec<Vec<u8>> = command.iter().map(|part| part.to_vec()).collect();
-        let mut answers = JoinSet::new();
+        let (mut answers, mut start) = (JoinSet::new(), Instant::now());
         for endpoint in endpoints {
             let (dialer, command) = (dialer.clone(), command.clone());
             answers.spawn(async move {
+                sleep_until(start).await;
                 let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
                 let submitted = tokio::time::timeout(
                     QUERY_TIMEOUT,
@@ -254,6 +266,7 @@ impl NodePoll {
                 });
                 (endpoint, answer)
             });
+            start += pause;
         }
         Self { answers }
     }

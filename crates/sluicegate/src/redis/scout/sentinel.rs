@@ -13,40 +13,41 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::redis::context::StoreContext;
 use crate::redis::dial::{Dialer, NodeConnection, dial};
 use crate::redis::endpoint::Endpoint;
+use crate::redis::health;
 use crate::redis::options::RedisMode;
+use crate::redis::primary_trust::SentinelReport;
 use crate::redis::probe;
 use crate::redis::router::OwnerMap;
 use crate::redis::wire::{self, Reply};
 
 use super::{QUERY_TIMEOUT, text};
 
-/// Asks every sentinel for the primary, and then the named node for its role.
+/// Asks every sentinel for the primary, and then the node that is to be believed for its role.
 ///
-/// A sentinel that was cut off may still name a primary that was replaced. So the report with the
-/// latest epoch is tried first, and a node counts only if it says itself that it is a primary.
+/// A sentinel that was cut off may still name a primary that was replaced, and that server may still
+/// take itself for one. So [`PrimaryTrust`](crate::redis::primary_trust::PrimaryTrust) rules which
+/// one may be used; while it does not answer, no other does.
 pub(super) async fn search(context: &Arc<StoreContext>, master: &str) -> Result<OwnerMap, String> {
-    let (mut reports, mut failures) = ask_sentinels(context, master).await;
-    reports.sort_by_key(|report| std::cmp::Reverse(report.epoch));
-    reports.dedup_by(|later, earlier| later.primary == earlier.primary);
-    for SentinelReport { primary, .. } in reports {
-        match is_primary(&primary, context).await {
-            Ok(true) => return Ok(OwnerMap::Primary(context.lane(primary))),
-            Ok(false) => failures.push(format!("{primary} is not a primary")),
+    let (reports, mut failures) = ask_sentinels(context, master).await;
+    let ruling = context.primary_trust().judge(&reports, Instant::now());
+    context.note_stale_reports(ruling.stale_reports);
+    ruling.news.iter().for_each(health::log_trust);
+    match ruling.primary {
+        Err(reason) => failures.insert(0, reason),
+        Ok(ruled) => match is_primary(&ruled.primary, context).await {
+            Ok(true) => {
+                context.primary_trust().confirmed(&ruled, &reports);
+                return Ok(OwnerMap::Primary(context.lane(ruled.primary)));
+            }
+            Ok(false) => failures.push(format!("{} is not a primary", ruled.primary)),
             Err(reason) => failures.push(reason),
-        }
+        },
     }
     Err(format!("no primary: {}", failures.join("; ")))
 }
 
-/// The report of one sentinel.
-struct SentinelReport {
-    /// Number of the configuration; each switch increases it. 0 when the user may not see it.
-    epoch: u64,
-    primary: Endpoint,
-}
-
-/// Asks all sentinels at once. After the first report the others have a moment more, so that a
-/// sentinel that hangs does not delay the search, and the quickest one is not believed blindly.
+/// Asks all sentinels at once. After the reports of a majority the others have a moment more, so that
+/// a sentinel that hangs does not delay the search, and the quickest one is not believed blindly.
 async fn ask_sentinels(
     context: &Arc<StoreContext>,
     master: &str,
@@ -64,13 +65,16 @@ async fn ask_sentinels(
             })
         });
     }
+    let majority = context.primary_trust().majority();
     let (mut reports, mut failures) = (Vec::new(), Vec::new());
     let mut end = Instant::now() + QUERY_TIMEOUT;
     while let Ok(Some(answer)) = timeout_at(end, asked.join_next()).await {
         match answer {
             Ok(Ok(report)) => {
                 reports.push(report);
-                end = end.min(Instant::now() + MOMENT);
+                if reports.len() >= majority {
+                    end = end.min(Instant::now() + MOMENT);
+                }
             }
             Ok(Err(reason)) => failures.push(reason),
             Err(_) => {}
@@ -89,15 +93,15 @@ async fn ask_sentinel(
         .map_err(|error| error.to_string())?;
     let name = master.as_bytes();
     let unknown = || format!("{sentinel} knows no primary named {master:?}");
-    // Two questions: the first names the new primary as soon as a replica was promoted, which the
-    // address in the second does not; only the second has the epoch.
-    let address = probe::query(
-        &mut connection,
+    // Two questions: the second names the new primary as soon as a replica was promoted, which the
+    // address in the first does not; only the first has the epoch. In one write, so that no
+    // failover comes between them; if one did, the epoch would be too low and not too high.
+    let questions: [&[&[u8]]; 2] = [
+        &[b"SENTINEL", b"MASTER", name],
         &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name],
-    )
-    .await?;
+    ];
+    let [facts, address] = probe::query_all(&mut connection, questions).await?;
     let primary = address_in(&address).ok_or_else(unknown)?;
-    let facts = probe::query(&mut connection, &[b"SENTINEL", b"MASTER", name]).await?;
     Ok(SentinelReport {
         epoch: epoch_in(&facts).unwrap_or(0),
         primary,

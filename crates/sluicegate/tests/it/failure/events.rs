@@ -69,18 +69,35 @@ mod log {
     use super::super::{SwitchableStore, ann, limiter, spend};
     use super::per_ip;
     use crate::log::Log;
-    #[tokio::test]
-    async fn each_change_is_one_line_with_limit_error_and_policy() {
-        // Both lines are logged once to nobody: a test on another thread that logs them first could
-        // switch them off for the whole process.
+    /// A log without the lines of other tests: these are logged once to nobody first, because a test
+    /// on another thread that logs them first could switch them off for the whole process.
+    async fn log() -> (Log, tracing::subscriber::DefaultGuard) {
         let store = SwitchableStore::default();
         let warm_up = limiter([per_ip()], &store, FailurePolicy::Open);
         for is_away in [true, false] {
             store.set_away(is_away);
             spend(&warm_up, &ann(), 1).await;
+            warm_up.clock().advance(CALM);
         }
+        spend(&warm_up, &ann(), 1).await;
         let log = Log::default();
-        let _guard = log.start();
+        let guard = log.start();
+        (log, guard)
+    }
+
+    const CALM: Nanos = Nanos::from_secs(2);
+    const AWAY: &str = "WARN sluicegate: store away limit=\"per-ip\" \
+                        error=the store is unavailable: switched off policy=open";
+
+    fn back(failed: u32, lasted_ms: u32) -> String {
+        format!(
+            "INFO sluicegate: store back limit=\"per-ip\" policy=open failed={failed} lasted_ms={lasted_ms}"
+        )
+    }
+
+    #[tokio::test]
+    async fn each_change_is_one_line_with_limit_error_and_policy() {
+        let (log, _guard) = log().await;
         let store = SwitchableStore::default();
         let limiter = limiter(
             [per_ip().on_failure(FailurePolicy::Open)],
@@ -91,12 +108,34 @@ mod log {
             spend(&limiter, &ann(), 3).await;
             store.set_away(true);
             spend(&limiter, &ann(), 50).await;
+            limiter.clock().advance(Nanos::from_millis(700));
             limiter.refund(&ann(), 1, Nanos::ZERO).await;
             store.set_away(false);
             spend(&limiter, &ann(), 50).await;
+            assert!(!limiter.is_degraded(), "that is told at once");
+            limiter.clock().advance(CALM);
+            spend(&limiter, &ann(), 50).await;
         }
-        let away = "WARN sluicegate: store away limit=\"per-ip\" error=the store is unavailable: switched off policy=open";
-        let back = "INFO sluicegate: store back limit=\"per-ip\" policy=open";
-        assert_eq!(log.lines(), [away, back, away, back]);
+        let back = back(51, 700);
+        assert_eq!(log.lines(), [AWAY, &back, AWAY, &back]);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_fails_again_and_again_is_one_outage() {
+        let (log, _guard) = log().await;
+        let store = SwitchableStore::default();
+        let limiter = limiter([per_ip()], &store, FailurePolicy::Open);
+        for _ in 0..10_000 {
+            for is_away in [true, false] {
+                store.set_away(is_away);
+                spend(&limiter, &ann(), 1).await;
+                assert_eq!(limiter.is_degraded(), is_away);
+                limiter.clock().advance(Nanos::from_millis(5));
+            }
+        }
+        assert_eq!(log.lines(), [AWAY]);
+        limiter.clock().advance(CALM);
+        spend(&limiter, &ann(), 10).await;
+        assert_eq!(log.lines(), [back(10_000, 99_990)]);
     }
 }

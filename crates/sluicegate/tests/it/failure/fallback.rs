@@ -159,9 +159,48 @@ async fn once_the_store_is_back_both_counters_are_charged_and_the_tighter_is_tol
             panic!("it is spent here")
         };
         assert!(
-            decision.is_degraded() && store.decisions() == decisions,
-            "the store need not be asked"
+            !decision.is_degraded() && store.decisions() == decisions,
+            "the store is back, and need not be asked"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_denial_by_a_debt_is_degraded_while_the_store_is_away_and_not_once_it_is_back() {
+    for quota in quotas() {
+        let store = SwitchableStore::default();
+        let all = Limit::new("all", Quota::per_day(100)).on_failure(FailurePolicy::Open);
+        let limiter = limiter(
+            [Limit::per_client("per-ip", quota), all],
+            &store,
+            FailurePolicy::Local,
+        );
+        store.set_away(true);
+        assert_eq!(spend(&limiter, &ann(), 20).await, 10);
+        let denied = async || match limiter.check(&ann(), 1).await {
+            Verdict::Reject(decision) => decision,
+            other => panic!("it is spent here: {other:?}"),
+        };
+        assert!(denied().await.is_degraded());
+        let failures = limiter.failures();
+        store.set_away(false);
+        let (decisions, decision) = (store.decisions(), denied().await);
+        assert!(!decision.is_degraded(), "the first one finds out");
+        assert_eq!(store.decisions(), decisions + 1);
+        assert!(!limiter.is_degraded());
+        let names: Vec<_> = decision
+            .outcomes()
+            .map(|(limit, entry)| (limit.name.as_str(), entry.outcome.remaining()))
+            .collect();
+        assert_eq!(names, [("per-ip", 0), ("all", 100)], "a look takes nothing");
+        for _ in 0..20 {
+            assert!(!denied().await.is_degraded());
+        }
+        assert_eq!(store.decisions(), decisions + 1, "nobody else has to ask");
+        assert_eq!(limiter.failures(), failures, "the store failed nobody");
+        store.set_away(true);
+        limiter.check(&caller("203.0.113.8"), 1).await;
+        assert!(denied().await.is_degraded());
     }
 }
 
