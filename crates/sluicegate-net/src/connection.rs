@@ -25,7 +25,7 @@ use sluicegate_config::Bounds;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use self::opening::{OpenError, OpenedConnection};
+use self::opening::OpenError;
 use crate::activity::Activity;
 use crate::client_io::ClientIo;
 use crate::client_wire::ClientWire;
@@ -98,27 +98,12 @@ impl HttpServer {
                 return;
             };
             drop(opening);
-            let OpenedConnection {
-                io,
-                peer,
-                is_tls,
-                server_name,
-                is_http2,
-            } = match opened {
-                Ok(opened) => opened,
+            let (io, connection) = match opened {
+                Ok(opened) => opened.with_handler(handler, bounds, activity),
                 Err(OpenError::Closed) => return,
                 Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
             };
-            let connection = Arc::new(Connection {
-                handler,
-                peer,
-                is_tls,
-                server_name,
-                is_http2,
-                bounds,
-                activity,
-            });
-            if is_http2 {
+            if connection.is_http2 {
                 Box::pin(serve_http2(&mut supervisor, io, connection)).await;
             } else {
                 serve_http1(&mut supervisor, ClientWire::new(io), &connection).await;

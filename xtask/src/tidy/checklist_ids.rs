@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 9] = [
+const KNOWN: [Group; 10] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -52,13 +52,17 @@ const KNOWN: [Group; 9] = [
         numbers: 1..=36,
     },
     Group {
+        prefix: "S",
+        numbers: 1..=14,
+    },
+    Group {
         prefix: "T-",
         numbers: 1..=67,
     },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 13] = [
+const DUE: [Group; 14] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -85,7 +89,11 @@ const DUE: [Group; 13] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=23,
+        numbers: 1..=26,
+    },
+    Group {
+        prefix: "S",
+        numbers: 2..=2,
     },
     Group {
         prefix: "T-",
@@ -130,7 +138,7 @@ mod tests {
     fn ids_are_spelled_as_in_the_table() {
         let known = known();
         for id in [
-            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H22", "T-01", "T-67",
+            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H26", "S2", "T-01", "T-67",
         ] {
             assert!(known.iter().any(|known| known == id), "{id}");
         }

@@ -145,6 +145,12 @@ fn modes_keys_and_rules_are_told() {
             "requests without the key of a share one counter now, and are rejected before",
         ),
         (
+            ", replaces: base, on_missing_key: shared",
+            ", replaces: base, on_missing_key: skip",
+            "changed",
+            "requests without the key of a are charged to base now, and share one counter before",
+        ),
+        (
             "",
             ", on_failure: open",
             "changed",

@@ -124,3 +124,43 @@ fn where_traces_go_is_told() {
         "{words:?}"
     );
 }
+
+#[test]
+fn who_is_left_to_the_limit_that_is_replaced_is_told() {
+    let told = |limit: &str| {
+        let words = good(&format!(
+            "principals: {{ api_keys: {{ file: keys.yaml }} }}
+limits:
+  - {{ name: per-ip, key: client_ip, rate: 1/s }}
+  - {{ name: off, key: client_ip, rate: 1/s, enabled: false }}
+  - {{ name: a, rate: 1/s, {limit} }}
+"
+        ))
+        .in_words();
+        let left = words.into_iter().filter(|line| line.contains("charged to"));
+        left.collect::<Vec<_>>()
+    };
+    let strangers =
+        "callers that a does not know are charged to per-ip, also with a wrong credential";
+    let keyless = "requests without the key of a are charged to per-ip";
+    for (limit, expected) in [
+        ("key: principal, replaces: per-ip", Some(strangers)),
+        (
+            "key: client_ip, replaces: per-ip, match: { claim: { plan: gold } }",
+            Some(strangers),
+        ),
+        (
+            "key: ['header:X-T'], replaces: per-ip, on_missing_key: skip",
+            Some(keyless),
+        ),
+        ("key: ['header:X-T'], replaces: per-ip", None),
+        (
+            "key: principal, replaces: per-ip, on_missing_key: shared",
+            None,
+        ),
+        ("key: principal, replaces: off", None),
+        ("key: principal", None),
+    ] {
+        assert_eq!(told(limit), Vec::from_iter(expected), "{limit}");
+    }
+}

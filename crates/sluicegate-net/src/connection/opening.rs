@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use ipnet::IpNet;
 use rustls::ServerConfig;
+use sluicegate_config::Bounds;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -15,18 +16,40 @@ use tokio_rustls::TlsAcceptor;
 use crate::activity::Activity;
 use crate::client_io::ClientIo;
 use crate::counters::ConnectionRefusal;
+use crate::handler::Connection;
 use crate::proxy_protocol::{self, ProxyHeader};
 use crate::transport::Transport;
 
 /// A connection that is ready for requests.
 pub(super) struct OpenedConnection {
-    pub(super) io: Box<ClientIo>,
+    io: Box<ClientIo>,
     /// The client; not the balancer in front of us if that names the client.
-    pub(super) peer: SocketAddr,
-    pub(super) is_tls: bool,
+    peer: SocketAddr,
+    is_tls: bool,
     /// The server's name in the TLS handshake.
-    pub(super) server_name: Option<Box<str>>,
-    pub(super) is_http2: bool,
+    server_name: Option<Box<str>>,
+    is_http2: bool,
+}
+
+impl OpenedConnection {
+    /// The bytes of the connection, and the connection as its requests see it.
+    pub(super) fn with_handler<H>(
+        self,
+        handler: Arc<H>,
+        bounds: Bounds,
+        activity: Arc<Activity>,
+    ) -> (Box<ClientIo>, Arc<Connection<H>>) {
+        let connection = Connection {
+            handler,
+            peer: self.peer,
+            is_tls: self.is_tls,
+            server_name: self.server_name,
+            is_http2: self.is_http2,
+            bounds,
+            activity,
+        };
+        (self.io, Arc::new(connection))
+    }
 }
 
 /// Reason why a connection is not ready for requests.

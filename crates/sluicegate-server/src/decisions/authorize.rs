@@ -66,17 +66,9 @@ pub(super) async fn answer(
     let snapshot = state.gate.snapshot();
     let origin = match OriginalRequest::of(flavour, rest, parts) {
         Ok(origin) => origin,
-        Err(OriginError::NotText) => {
+        Err(error) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
-            let mut reply = Response::new(Full::new(Bytes::from_static(b"the target is not text")));
-            let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-            reply.headers_mut().insert(CONTENT_TYPE, content_type);
-            *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
-            return reply;
-        }
-        Err(OriginError::Gateway(problem)) => {
-            call.refuse(&state.gate, DecisionAnswer::Refused);
-            return problem.into();
+            return error.reply(flavour);
         }
     };
     let head = RequestHead {
@@ -136,6 +128,22 @@ enum OriginError {
     Gateway(Problem),
     /// The client sent a target that is not text.
     NotText,
+}
+
+impl OriginError {
+    fn reply(self, flavour: Flavour) -> HttpReply {
+        match self {
+            Self::Gateway(problem) => problem.into(),
+            Self::NotText => {
+                let text = Bytes::from_static(b"the target is not text");
+                let mut reply = Response::new(Full::new(text));
+                let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+                reply.headers_mut().insert(CONTENT_TYPE, content_type);
+                *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
+                reply
+            }
+        }
+    }
 }
 
 impl<'a> OriginalRequest<'a> {

@@ -128,10 +128,7 @@ pub(super) fn explain_limit(
             let lacks = lacks(missing);
             explained.standing = LimitStanding::MissingKey;
             explained.why.push(missing.to_string());
-            let instead = considered.limit.replaces.as_ref();
-            let instead =
-                instead.map(|other| format!(" So it does not take the place of {other}."));
-            let instead = instead.unwrap_or_default();
+            let instead = left_to(considered.limit);
             explained.words =
                 format!("{name} would apply{because}, but is left out: {lacks}.{instead}");
         }
@@ -140,10 +137,7 @@ pub(super) fn explain_limit(
             explained.standing = LimitStanding::MissingKey;
             explained.allowed = Some(false);
             explained.why.push(missing.to_string());
-            let unknown = match is_cost(considered.limit, missing) {
-                true => "what the request costs",
-                false => "who is asking",
-            };
+            let unknown = unknown_fact(considered.limit, missing);
             explained.words = format!(
                 "{name} applies{because}, and cannot tell {unknown}: {lacks}. Such a request gets 400."
             );
@@ -200,13 +194,23 @@ fn in_its_units(limit: &Limit, quota: Quota) -> String {
     }
 }
 
-/// Returns true when a request is refused because its cost cannot be read.
-fn is_cost(limit: &Limit, missing: &MissingKey) -> bool {
+/// The fact that a request is refused for: its cost, or its caller.
+fn unknown_fact(limit: &Limit, missing: &MissingKey) -> &'static str {
     match &missing.part {
-        Some(part @ KeyPart::Header(name)) => {
-            limit.cost.header() == Some(name) && !limit.key.contains(part)
+        Some(part @ KeyPart::Header(name))
+            if limit.cost.header() == Some(name) && !limit.key.contains(part) =>
+        {
+            "what the request costs"
         }
-        _ => false,
+        _ => "who is asking",
+    }
+}
+
+/// A limit that is left out replaces nobody.
+fn left_to(limit: &Limit) -> String {
+    match &limit.replaces {
+        Some(other) => format!(" So it does not take the place of {other}."),
+        None => String::new(),
     }
 }
 

@@ -206,15 +206,13 @@ fn other_fact(criterion: &str, method: &str, values: &[String]) -> Option<Fact> 
                 "HAProxy compares a regular expression, here the path and all below it match";
             Some(Fact::Covered(covers, Some(differs.to_owned())))
         }
-        ("url_param" | "urlp", "" | "str" | "found") => {
-            Some(parameter_fact(argument?, method, values))
-        }
+        ("url_param" | "urlp", _) => parameter_fact(argument?, method, values),
         _ => header_fact(fetch, argument?, method, values),
     }
 }
 
 /// A criterion on a parameter of the query.
-fn parameter_fact(parameter: &str, method: &str, values: &[String]) -> Fact {
+fn parameter_fact(parameter: &str, method: &str, values: &[String]) -> Option<Fact> {
     let name = parameter.split(',').next().unwrap_or_default().trim();
     let cover = |value: &str| Cover {
         query: vec![(name.to_owned(), value.to_owned())],
@@ -222,13 +220,11 @@ fn parameter_fact(parameter: &str, method: &str, values: &[String]) -> Fact {
     };
     let covers = match method {
         "found" => vec![cover("*")],
-        _ => values.iter().map(|value| cover(value)).collect(),
+        "" | "str" => values.iter().map(|value| cover(value)).collect(),
+        _ => return None,
     };
     let differs = "HAProxy compares the first of several parameters as it was sent; here it is decoded, and one that occurs twice matches no value";
-    match name.is_empty() {
-        true => Fact::Other,
-        false => Fact::Covered(covers, Some(differs.to_owned())),
-    }
+    (!name.is_empty()).then(|| Fact::Covered(covers, Some(differs.to_owned())))
 }
 
 /// A criterion on a header, the host above all.

@@ -85,28 +85,33 @@ impl HaproxyKey {
                 named: Some("sni".to_owned()),
                 ..Self::default()
             }),
-            (name, Some(header)) => {
-                let is_header =
-                    matches!(name.trim_start_matches("req."), "hdr" | "fhdr" | "hdr_ip");
-                let header = header.split(',').next().unwrap_or_default().trim();
-                let header = header.to_ascii_lowercase();
-                match header.as_str() {
-                    _ if !is_header || header.is_empty() => None,
-                    "host" => parts(&["host"]),
-                    "x-forwarded-for" | "x-real-ip" | "forwarded" => Some(Self {
-                        parts: vec!["client_ip"],
-                        difference: Some(
-                            "HAProxy reads the client's address from a header; here the header counts once `client_ip.trusted_proxies` names the proxies that write it",
-                        ),
-                        ..Self::default()
-                    }),
-                    _ => Some(Self {
-                        named: Some(format!("header:{header}")),
-                        ..Self::default()
-                    }),
-                }
-            }
+            (name, Some(header)) => Self::of_header(name, header),
             _ => None,
+        }
+    }
+
+    /// The key of `req.hdr(NAME)` and its like.
+    fn of_header(fetch: &str, header: &str) -> Option<Self> {
+        let is_header = matches!(fetch.trim_start_matches("req."), "hdr" | "fhdr" | "hdr_ip");
+        let header = header.split(',').next().unwrap_or_default().trim();
+        let header = header.to_ascii_lowercase();
+        match header.as_str() {
+            _ if !is_header || header.is_empty() => None,
+            "host" => Some(Self {
+                parts: vec!["host"],
+                ..Self::default()
+            }),
+            "x-forwarded-for" | "x-real-ip" | "forwarded" => Some(Self {
+                parts: vec!["client_ip"],
+                difference: Some(
+                    "HAProxy reads the client's address from a header; here the header counts once `client_ip.trusted_proxies` names the proxies that write it",
+                ),
+                ..Self::default()
+            }),
+            _ => Some(Self {
+                named: Some(format!("header:{header}")),
+                ..Self::default()
+            }),
         }
     }
 }
