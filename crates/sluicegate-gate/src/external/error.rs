@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::http_client::ResponseError;
+
 /// A call without a usable reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CallError {
@@ -41,6 +43,17 @@ impl CallError {
                 )
             }
             Self::TooLong | Self::Encoded | Self::Malformed(_) | Self::Panicked => false,
+        }
+    }
+}
+
+impl From<ResponseError> for CallError {
+    fn from(error: ResponseError) -> Self {
+        match error {
+            ResponseError::Unreachable(why) => Self::Unreachable(why),
+            ResponseError::Status(status) => Self::Status(status),
+            ResponseError::TooLong(_) => Self::TooLong,
+            ResponseError::Encoded => Self::Encoded,
         }
     }
 }

@@ -26,11 +26,11 @@ use tonic::{Code, Status};
 use tower::ServiceExt;
 
 use super::REPLY_MAX;
-use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
 use super::lifetime::CacheLifetime;
 use super::reply::{ServiceReply, ZeroFields};
 use super::request::{LIMIT_HEADER, LimitsRequest};
+use crate::http_client::{ServiceConnector, origin};
 
 const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
 /// The bytes before each gRPC message: a flag and a length.

@@ -15,7 +15,6 @@
 
 pub mod backend;
 mod circuit_breaker;
-mod connector;
 #[cfg(test)]
 mod contract_tests;
 mod counts;
