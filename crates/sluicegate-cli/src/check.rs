@@ -62,7 +62,8 @@ impl Check {
         let read = source.and_then(load_source);
         match (&read, format) {
             (Ok(loaded), Format::Text | Format::Github) => {
-                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                let sentences = report::sentences(&loaded.config);
+                sentences.iter().for_each(|sentence| println!("{sentence}"));
             }
             (Err(mistakes), Format::Text) => show(mistakes),
             (Err(mistakes), Format::Github) => print!("{}", report::github(mistakes)),

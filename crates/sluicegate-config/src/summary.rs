@@ -5,6 +5,7 @@
 
 mod external;
 pub(crate) mod limit;
+mod principals;
 mod store;
 
 use std::fmt::Display;
@@ -42,6 +43,7 @@ impl Config {
             }
         }
         words.extend(store::in_words(&self.store));
+        words.extend(principals::in_words(&self.principals));
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
         words.extend(

@@ -30,7 +30,7 @@ use sluicegate_core::{
 pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest};
 pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
-use crate::auth::Unauthorized;
+use crate::auth::{KeysUnavailable, Unauthorized};
 use crate::charging::charge_request;
 use crate::external::ExternalLimits;
 use crate::gate::Gate;
@@ -98,6 +98,8 @@ pub enum Refusal {
     Banned,
     /// The credential is missing or wrong.
     Unauthorized(Unauthorized),
+    /// The token cannot be verified, because the keys of its issuer are missing.
+    KeysUnavailable(KeysUnavailable),
     /// A limit is spent.
     Limited(Decision),
     /// The store is away and the failure policy is closed.
@@ -119,7 +121,7 @@ impl Refusal {
             Self::Banned => DecisionAnswer::Denied,
             Self::Unauthorized(_) => DecisionAnswer::Unauthorized,
             Self::Limited(_) => DecisionAnswer::Limited,
-            Self::Unavailable { .. } => DecisionAnswer::Unavailable,
+            Self::Unavailable { .. } | Self::KeysUnavailable(_) => DecisionAnswer::Unavailable,
         }
     }
 

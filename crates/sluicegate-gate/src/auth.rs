@@ -3,12 +3,13 @@
 //! ```text
 //! headers ─▶ api_keys.rs ◀─ key_file.rs          the keys by their SHA-256, from a YAML file
 //!         └▶ tokens.rs   ◀─ jwks.rs              the keys that verify tokens, from a JWKS file
+//!               │        ◀─ remote_keys.rs       or from a URL, fetched in the background
 //!               └▶ signature.rs ─▶ claims.rs     first the signature, then the claims
 //! ```
 //!
 //! The files are read once, when a configuration is loaded, and give an [`Authenticator`] that
-//! never changes; a changed file means a new one. No error, log line or `Debug` output contains a
-//! key, a digest or a token.
+//! never changes but for the keys that it fetches; a changed file means a new one. No error, log
+//! line or `Debug` output contains a key, a digest or a token.
 
 mod unauthorized;
 
@@ -17,24 +18,29 @@ mod key_file;
 
 mod claims;
 mod jwks;
+mod keys_unavailable;
+mod remote_keys;
 mod signature;
 mod tokens;
 
 mod bounded_file;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_config::{OnInvalid, Principals};
 use sluicegate_core::Principal;
+use tokio::runtime::Handle;
 
 use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
-use tokens::TokenVerifier;
+use tokens::{TokenError, TokenVerifier};
 
+pub use keys_unavailable::{KeysGap, KeysUnavailable};
+pub use remote_keys::KeysStatus;
 pub use unauthorized::{AuthFailure, Unauthorized};
 
 /// Identifies the caller of a request by its credentials.
@@ -78,7 +84,7 @@ impl Authenticator {
         }
         let mut tokens = None;
         if let Some(settings) = &principals.jwt {
-            files.push(settings.jwks_file.clone());
+            files.extend(settings.jwks_file().map(Path::to_owned));
             tokens = take_or_collect(TokenVerifier::load(settings), &mut mistakes);
         }
         if !mistakes.is_empty() {
@@ -125,33 +131,65 @@ impl Authenticator {
         &self.credential_headers
     }
 
-    /// The number of keys in the JWKS file that were skipped: of an unknown type, or not for
+    /// Keeps the keys that were fetched under another configuration, if they are of the same URL.
+    pub fn keep_keys_of(&mut self, other: &Self) {
+        if let (Some(own), Some(others)) = (&mut self.tokens, &other.tokens) {
+            own.keep_keys_of(others);
+        }
+    }
+
+    /// Starts to fetch keys, if they come from a URL and are not fetched yet. Dropping the
+    /// authenticator ends it.
+    pub fn start_fetching(&self, background: &Handle) {
+        if let Some(keys) = self.tokens.as_ref().and_then(TokenVerifier::remote_keys) {
+            keys.start(background, self.metrics.clone());
+        }
+    }
+
+    /// The state of the keys that are fetched; `None` when there are none.
+    pub fn keys_status(&self) -> Option<KeysStatus> {
+        let keys = self.tokens.as_ref()?.remote_keys()?;
+        Some(keys.status())
+    }
+
+    /// The number of keys of tokens that were skipped: of an unknown type, or not for
     /// signatures.
     pub fn skipped_keys(&self) -> usize {
         self.tokens.as_ref().map_or(0, TokenVerifier::skipped_keys)
     }
 
     /// The identity of the caller, after `required` and `on_invalid`. Failures are counted.
-    pub fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        let verified = self.verify(headers, now);
+    ///
+    /// A token that names an unknown key waits for newer keys, where these come from a URL.
+    pub async fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
+        let by_key = self.verify_key(headers);
+        let verified = match by_key {
+            Ok(Some(_)) => self.combine(by_key, Ok(None)),
+            _ => self.combine(by_key, self.token_or_wait(headers, now).await),
+        };
         match &verified {
-            Err(refusal) => self.count(refusal.reason),
+            Err(refusal) => self.count(refusal.reason()),
             Ok(None) if self.is_required => self.count(AuthFailure::Missing),
             Ok(_) => {}
         }
         self.apply_rules(verified)
     }
 
-    /// The same without counting, for operators who explain a decision.
+    /// The same without counting and without waiting, for operators who explain a decision.
     pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
         self.apply_rules(self.verify(headers, now))
     }
 
     /// Applies `required` and `on_invalid`: the one place that decides who is refused.
-    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
+    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, CredentialRefusal>) -> Identity {
         match (verified, self.on_invalid) {
             (Ok(Some(principal)), _) => Identity::Known(principal),
-            (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),
+            (Err(CredentialRefusal::Unverifiable(unavailable)), _) => {
+                Identity::Unverifiable(unavailable)
+            }
+            (Err(CredentialRefusal::Invalid(refusal)), OnInvalid::Reject) => {
+                Identity::Refused(refusal)
+            }
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
                 Identity::Refused(self.challenges.refusal(AuthFailure::Missing))
             }
@@ -160,27 +198,65 @@ impl Authenticator {
     }
 
     /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none,
-    /// or why they are invalid.
+    /// or why they name nobody.
     pub fn verify(
         &self,
         headers: &HeaderMap,
         now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, Unauthorized> {
-        let by_key = self
-            .api_keys
-            .as_ref()
-            .map_or(Ok(None), |keys| keys.verify(headers));
-        if let Ok(Some(principal)) = by_key {
-            return Ok(Some(principal));
+    ) -> Result<Option<Arc<Principal>>, CredentialRefusal> {
+        let by_key = self.verify_key(headers);
+        match by_key {
+            Ok(Some(_)) => self.combine(by_key, Ok(None)),
+            _ => self.combine(by_key, self.verify_token(headers, now)),
         }
-        let by_token = self
-            .tokens
-            .as_ref()
-            .map_or(Ok(None), |tokens| tokens.verify(headers, now));
+    }
+
+    fn verify_key(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, AuthFailure> {
+        let keys = self.api_keys.as_ref();
+        keys.map_or(Ok(None), |keys| keys.verify(headers))
+    }
+
+    fn verify_token(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<Principal>>, TokenError> {
+        let tokens = self.tokens.as_ref();
+        tokens.map_or(Ok(None), |tokens| tokens.verify(headers, now))
+    }
+
+    /// Verifies the token; one that names an unknown key waits for newer keys.
+    async fn token_or_wait(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<Principal>>, TokenError> {
+        let by_token = self.verify_token(headers, now);
+        let tokens = self.tokens.as_ref();
+        let keys = tokens.and_then(TokenVerifier::remote_keys);
+        let (Err(TokenError::UnknownKeyId), Some(keys)) = (&by_token, keys) else {
+            return by_token;
+        };
+        // In a box: hardly a request needs room for this.
+        match Box::pin(keys.wait_for_newer()).await {
+            Ok(()) => self.verify_token(headers, now),
+            Err(unavailable) => Err(TokenError::Unavailable(unavailable)),
+        }
+    }
+
+    /// The key names the caller, and else the token.
+    fn combine(
+        &self,
+        by_key: Result<Option<Arc<Principal>>, AuthFailure>,
+        by_token: Result<Option<Arc<Principal>>, TokenError>,
+    ) -> Result<Option<Arc<Principal>>, CredentialRefusal> {
+        let invalid = |reason| CredentialRefusal::Invalid(self.challenges.refusal(reason));
         match (by_key, by_token) {
-            (_, Ok(Some(principal))) => Ok(Some(principal)),
-            (Err(reason), _) | (Ok(_), Err(reason)) => Err(self.challenges.refusal(reason)),
-            (Ok(_), Ok(None)) => Ok(None),
+            (Ok(Some(principal)), _) | (_, Ok(Some(principal))) => Ok(Some(principal)),
+            (_, Err(TokenError::Unavailable(gap))) => Err(CredentialRefusal::Unverifiable(gap)),
+            (Err(reason), _) | (Ok(None), Err(TokenError::Invalid(reason))) => Err(invalid(reason)),
+            (Ok(None), Err(TokenError::UnknownKeyId)) => Err(invalid(AuthFailure::KeyId)),
+            (Ok(None), Ok(None)) => Ok(None),
         }
     }
 
@@ -202,6 +278,25 @@ impl fmt::Debug for Authenticator {
     }
 }
 
+/// Why credentials name nobody.
+#[derive(Clone, Debug)]
+pub enum CredentialRefusal {
+    /// They are not valid.
+    Invalid(Unauthorized),
+    /// There are no keys to verify them with.
+    Unverifiable(KeysUnavailable),
+}
+
+impl CredentialRefusal {
+    /// The reason for metrics and logs.
+    pub fn reason(&self) -> AuthFailure {
+        match self {
+            Self::Invalid(refusal) => refusal.reason,
+            Self::Unverifiable(_) => AuthFailure::KeysUnavailable,
+        }
+    }
+}
+
 /// The identity of a caller.
 #[derive(Clone, Debug)]
 pub enum Identity {
@@ -211,6 +306,8 @@ pub enum Identity {
     Known(Arc<Principal>),
     /// An invalid credential, or none where one is required: the response is 401.
     Refused(Unauthorized),
+    /// A token that nobody can verify now: the response is 503.
+    Unverifiable(KeysUnavailable),
 }
 
 /// The values of `WWW-Authenticate` (RFC 9110, section 11.6.1), made once.

@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 9] = [
+const KNOWN: [Group; 10] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -49,7 +49,11 @@ const KNOWN: [Group; 9] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=23,
+        numbers: 1..=40,
+    },
+    Group {
+        prefix: "S",
+        numbers: 1..=20,
     },
     Group {
         prefix: "T-",

@@ -29,6 +29,7 @@ mod h2_attacks;
 mod hostile;
 mod http2_load;
 mod imported;
+mod jwks_url;
 mod logs;
 mod operator;
 mod operator_commands;

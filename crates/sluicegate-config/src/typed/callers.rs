@@ -1,9 +1,11 @@
 //! Callers: their address, their credentials, and lists of those who are treated apart.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use sluicegate_core::{Nanos, ProxyHeader};
+
+use super::ServiceAddress;
 
 /// The rules that find the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub struct Jwt {
     /// The header that holds the token, lower case; `Bearer` in front of it is optional.
     pub header: String,
     /// The keys, as a JSON Web Key Set.
-    pub jwks_file: PathBuf,
+    pub keys: JwksSource,
     /// The issuer that the token must name; `None` accepts any.
     pub issuer: Option<String>,
     /// The audience that the token must name; `None` accepts any.
@@ -61,6 +63,61 @@ pub struct Jwt {
     pub algorithms: Vec<JwtAlgorithm>,
     /// The difference between clocks that is tolerated, at most an hour.
     pub leeway: Nanos,
+}
+
+impl Jwt {
+    /// The file of the keys, if they come from one.
+    pub fn jwks_file(&self) -> Option<&Path> {
+        match &self.keys {
+            JwksSource::File(file) => Some(file),
+            JwksSource::Url(_) => None,
+        }
+    }
+
+    /// The URL of the keys, if they come from one.
+    pub fn jwks_url(&self) -> Option<&JwksUrl> {
+        match &self.keys {
+            JwksSource::File(_) => None,
+            JwksSource::Url(url) => Some(url),
+        }
+    }
+}
+
+/// The place of the keys that verify tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JwksSource {
+    /// A file, read with the configuration.
+    File(PathBuf),
+    /// A URL, fetched in the background again and again.
+    Url(Box<JwksUrl>),
+}
+
+/// The URL of the keys that verify tokens, and how often it is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwksUrl {
+    /// The server.
+    pub at: ServiceAddress,
+    /// The path, with its query.
+    pub path: String,
+    /// The time between two fetches, 30 s to 1 d; a response may shorten it.
+    pub refresh: Nanos,
+    /// The longest that a fetch takes, and that a request waits for one, 1 ms to 1 min.
+    pub timeout: Nanos,
+    /// The age up to which keys are used while no newer ones can be had; at least twice `refresh`.
+    pub max_stale: Nanos,
+}
+
+impl JwksUrl {
+    /// The URL without its query, which may contain a secret.
+    pub fn shown(&self) -> String {
+        let path = self.path.split('?').next().unwrap_or_default();
+        let query = if path.len() < self.path.len() {
+            "?…"
+        } else {
+            ""
+        };
+        format!("{}{path}{query}", self.at.url())
+    }
 }
 
 /// A signature algorithm.

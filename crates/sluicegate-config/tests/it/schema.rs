@@ -105,6 +105,7 @@ fn what_is_loaded_is_accepted() {
         "external: { enabled: false }\ntraces: { enabled: false }\naccess: { enabled: false, deny: { enabled: false } }",
         "proxy: { listen: \"127.0.0.1:0\", tls: { enabled: false }, routes: [{ enabled: false }] }",
         "decisions: { tls: { enabled: false } }\nprincipals: { api_keys: { enabled: false }, jwt: { enabled: false } }",
+        "principals: { jwt: { jwks_url: \"https://a/b?c\", jwks: { refresh: 1m, timeout: 1s, max_stale: 1h, ca_file: a } } }",
         "limits: [{ name: a, key: path, rate: 1/s, enabled: false, factor: { enabled: false } }]",
         "limits: [{ name: a, key: path, rate: 1/s, factor: { claim: x, map: { gold: 0.5, staff: 0 }, applies_to: both } }]",
         "limits: [{ name: a, key: path, rate: 10/1m30s }, { name: b, key: path, average: 1, period: \" 1 h 1.5 min \" }]",
@@ -156,6 +157,10 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "client_ip: { header: via }",
         "client_ip: { trusted_proxies: [any] }",
         "principals: { jwt: { jwks_file: a, algorithms: [none] } }",
+        "principals: { jwt: {} }",
+        "principals: { jwt: { jwks_file: a, jwks_url: \"https://a\" } }",
+        "principals: { jwt: { jwks_file: a, jwks: { timeout: 1s } } }",
+        "principals: { jwt: { jwks_url: a } }",
         "store: { kind: dynamo }",
         "store: { on_failure: sideways }",
         "store: { on_failure: { policy: closed, status: 200 } }",
@@ -205,7 +210,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 34] = [
+const SECTIONS: [(&str, &str); 35] = [
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -238,6 +243,10 @@ const SECTIONS: [(&str, &str); 34] = [
     (
         "/properties/principals/properties/jwt",
         "principals: { jwt: { jwks_file: a, ODD: 1 } }",
+    ),
+    (
+        "/properties/principals/properties/jwt/properties/jwks",
+        "principals: { jwt: { jwks_url: \"https://a\", jwks: { ODD: 1 } } }",
     ),
     ("/properties/access", "access: { ODD: 1 }"),
     ("/$defs/access_list", "access: { deny: { ODD: 1 } }"),

@@ -124,3 +124,23 @@ fn where_traces_go_is_told() {
         "{words:?}"
     );
 }
+
+#[test]
+fn where_the_keys_of_tokens_come_from_is_told_without_the_query() {
+    let told = |url: &str| {
+        let words = good(&format!("principals: {{ jwt: {{ jwks_url: \"{url}\" }} }}")).in_words();
+        let keys = words.into_iter().filter(|words| words.contains("keys"));
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("https://id.example/keys?secret=hunter2"),
+        [
+            "tokens are verified with keys from https://id.example:443/keys?…, fetched every 5m; \
+             without a newer answer they are used for 1d"
+        ]
+    );
+    assert_eq!(
+        told("http://id.example/keys")[1],
+        "the keys come without TLS: whoever can change what id.example answers can make tokens"
+    );
+}

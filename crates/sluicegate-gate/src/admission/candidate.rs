@@ -110,10 +110,12 @@ async fn admit_with_credentials(
                 .await?
         }
     };
-    let principal = match snapshot.auth.authenticate(headers, SystemTime::now()) {
+    let identity = snapshot.auth.authenticate(headers, SystemTime::now());
+    let principal = match identity.await {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
         Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
+        Identity::Unverifiable(missing) => return Err(Refusal::KeysUnavailable(missing)),
     };
     if let (Some(record), Some(principal)) = (entrance.record, &principal) {
         record.note_principal(&principal.id);

@@ -36,8 +36,8 @@ use limits::LimitSeries;
 
 pub use collectors::CollectedCounts;
 pub use labels::{
-    AuthFailure, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
-    UpstreamFailure,
+    AuthFailure, DecisionAnswer, DecisionProtocol, KeyFetchResult, Label, ReloadResult,
+    RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
 pub use sluicegate_net::ConnectionRefusal;
@@ -55,6 +55,7 @@ pub struct Metrics {
     /// Owned by the network engine, which adds to them; only read here.
     connections: Arc<ConnectionCounters>,
     auth_refused: LabelCounters<AuthFailure>,
+    keys_fetched: LabelCounters<KeyFetchResult>,
     config: ConfigSeries,
     access_log_dropped: Counter,
     collector: Arc<ScrapeCollector>,
@@ -91,6 +92,11 @@ impl Metrics {
             auth_refused: LabelCounters::new(
                 "sluicegate_auth_refused",
                 "Credentials that were missing or invalid",
+                series,
+            ),
+            keys_fetched: LabelCounters::new(
+                "sluicegate_jwks_fetches",
+                "Fetches of the keys of tokens by result",
                 series,
             ),
             config: ConfigSeries::new(series),
@@ -168,6 +174,11 @@ impl Metrics {
     /// Counts a credential that was invalid, or missing where one is required.
     pub fn auth_refused(&self, reason: AuthFailure) {
         self.auth_refused.add(reason);
+    }
+
+    /// Counts a fetch of the keys of tokens.
+    pub fn keys_fetched(&self, result: KeyFetchResult) {
+        self.keys_fetched.add(result);
     }
 
     /// Sets the version of the configuration in force.

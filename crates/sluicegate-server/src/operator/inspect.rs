@@ -13,7 +13,7 @@ use sluicegate_gate::charging::{self, Inspection, TermsSource, look};
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::terms::OnBehalf;
 
-use super::explain::{ExplainedCaller, Explanation, ListMatch, explain};
+use super::explain::{CredentialProblem, ExplainedCaller, Explanation, ListMatch, explain};
 use super::{ChangeAuthor, Operator, OperatorError};
 use crate::json_request::{RequestDescription, read_description};
 
@@ -90,8 +90,14 @@ impl Operator {
         let caller = ExplainedCaller {
             principal: principal.map(str::to_owned),
             listed: ban.or_else(|| listed(&snapshot.access, &subject)),
-            unauthorized: match &identity {
-                Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
+            credential: match &identity {
+                Identity::Refused(refusal) => Some(CredentialProblem::Invalid(format!(
+                    "{refusal} ({})",
+                    refusal.reason
+                ))),
+                Identity::Unverifiable(missing) => {
+                    Some(CredentialProblem::Unverifiable(missing.to_string()))
+                }
                 Identity::Known(_) | Identity::Anonymous => None,
             },
         };
@@ -177,7 +183,7 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let caller = ExplainedCaller {
         principal,
         listed: listed(&AccessLists::new(&access), &subject),
-        unauthorized: None,
+        credential: None,
     };
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());

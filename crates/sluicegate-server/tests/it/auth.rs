@@ -7,5 +7,6 @@ mod api_keys;
 mod both;
 mod confusion;
 mod fuzz;
+mod jwks_url;
 mod key_sets;
 mod tokens;

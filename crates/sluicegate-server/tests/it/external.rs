@@ -3,9 +3,9 @@
 mod described;
 mod grpc;
 mod hostile;
-mod http;
+pub mod http;
 mod redis;
-mod service;
+pub mod service;
 
 use ::http::HeaderMap;
 use sluicegate_config::{

@@ -140,7 +140,7 @@ fn a_wrong_credential_may_pass_as_none() {
         authenticator
             .verify(&headers(&wrong), noon())
             .unwrap_err()
-            .reason,
+            .reason(),
         AuthFailure::UnknownKey
     );
     files.principals.required = true;
@@ -193,6 +193,7 @@ fn reasons_have_stable_words() {
         "algorithm",
         "key_id",
         "repeated",
+        "keys_unavailable",
     ];
     assert_eq!(words, expected);
     assert_eq!(AuthFailure::KeyId.to_string(), "key_id");

@@ -8,7 +8,7 @@ use sluicegate_core::{Nanos, Principal};
 use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 
 use super::credential_files::{
-    CredentialFiles, NOON, ask, ask_with_token, headers, known, noon, refused,
+    CredentialFiles, NOON, ask, ask_at, ask_with_token, headers, known, noon, refused,
 };
 use super::signer::{Signer, ann, base64, from_base64};
 
@@ -181,7 +181,7 @@ fn a_token_that_was_good_is_refused_once_it_expires() {
         "authorization",
         &signer.bearer(&with(ann(), "exp", NOON + 1)),
     )]);
-    let at = |after: Duration| authenticator.authenticate(&headers, noon() + after);
+    let at = |after: Duration| ask_at(&authenticator, &headers, noon() + after);
     assert_eq!(known(at(Duration::from_millis(999))).id, "ann");
     assert_eq!(refused(at(Duration::from_secs(1))), AuthFailure::Expired);
 }
