@@ -30,7 +30,7 @@ use sluicegate_core::{
 pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest};
 pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
-use crate::auth::{KeysUnavailable, Unauthorized};
+use crate::auth::{KeysUnavailable, Unauthorized, UnverifiedHeaders};
 use crate::charging::charge_request;
 use crate::external::ExternalLimits;
 use crate::gate::Gate;
@@ -69,6 +69,8 @@ pub struct Admitted {
     pub is_unchecked: bool,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub routing: Option<Arc<ExternalLimits>>,
+    /// Credentials that were not found valid; whoever forwards the request removes them.
+    pub unverified: UnverifiedHeaders,
 }
 
 /// A request that may go on, and what was read in it on the way.
@@ -222,6 +224,7 @@ impl Entrance<'_> {
             decision,
             is_unchecked,
             routing,
+            unverified: UnverifiedHeaders::default(),
         })
     }
 

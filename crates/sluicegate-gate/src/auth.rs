@@ -13,6 +13,8 @@
 
 mod unauthorized;
 
+mod credential_check;
+
 mod api_keys;
 mod key_file;
 
@@ -31,32 +33,31 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use sluicegate_config::{OnInvalid, Principals};
+use sluicegate_config::Principals;
 use sluicegate_core::Principal;
 use tokio::runtime::Handle;
 
 use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
+use credential_check::{Conclusion, CredentialCheck, CredentialRefusal, CredentialRules};
 use tokens::{TokenError, TokenVerifier};
 
+pub use credential_check::{Forwarder, UnverifiedHeaders};
 pub use keys_unavailable::{KeysGap, KeysUnavailable};
 pub use remote_keys::KeysStatus;
 pub use unauthorized::{AuthFailure, Unauthorized};
 
 /// Identifies the caller of a request by its credentials.
 ///
-/// If a request carries an API key and a token, the key names the caller; the token counts only
-/// when the key is invalid. With both invalid, the reason of the key is reported. Ids of keys and
-/// subjects of tokens share one namespace: the same text is the same principal.
+/// If a request carries an API key and a token, the key names the caller; `principals.credentials`
+/// says what becomes of the token. With both invalid, the reason of the key is reported. Ids of keys
+/// and subjects of tokens share one namespace: the same text is the same principal.
 pub struct Authenticator {
     /// `None` when `principals.api_keys` is not configured.
     api_keys: Option<ApiKeys>,
     /// `None` when `principals.jwt` is not configured.
     tokens: Option<TokenVerifier>,
-    /// True when a request without a credential is refused.
-    is_required: bool,
-    /// Invalid credentials are refused, or treated as none.
-    on_invalid: OnInvalid,
+    rules: CredentialRules,
     /// The files that were read; the file watch follows them.
     files: Vec<PathBuf>,
     credential_headers: Vec<HeaderName>,
@@ -95,12 +96,12 @@ impl Authenticator {
         credential_headers.extend(key_header.cloned());
         credential_headers.extend(tokens.as_ref().map(|tokens| tokens.header().clone()));
         credential_headers.dedup();
+        let shares_header = credential_headers.len() == 1 && api_keys.is_some() && tokens.is_some();
         let challenges = Challenges::new(key_header, tokens.is_some());
         Ok(Self {
             api_keys,
             tokens,
-            is_required: principals.required,
-            on_invalid: principals.on_invalid,
+            rules: CredentialRules::new(principals, shares_header),
             files,
             credential_headers,
             challenges,
@@ -158,111 +159,103 @@ impl Authenticator {
         self.tokens.as_ref().map_or(0, TokenVerifier::skipped_keys)
     }
 
-    /// The identity of the caller, after `required` and `on_invalid`. Failures are counted.
+    /// The identity of the caller, after all rules of the configuration. Failures are counted.
     ///
     /// A token that names an unknown key waits for newer keys, where these come from a URL.
-    pub async fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        let by_key = self.verify_key(headers);
-        let verified = match by_key {
-            Ok(Some(_)) => self.combine(by_key, Ok(None)),
-            _ => self.combine(by_key, self.token_or_wait(headers, now).await),
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+        forwarder: Forwarder,
+    ) -> Authenticated {
+        let rules = self.rules.towards(forwarder);
+        let by_key = self.check_key(headers);
+        let by_token = match rules.needs_token(&by_key) {
+            true => self.check_token_or_wait(headers, now).await,
+            false => self.skip_token(headers),
         };
-        match &verified {
-            Err(refusal) => self.count(refusal.reason()),
-            Ok(None) if self.is_required => self.count(AuthFailure::Missing),
-            Ok(_) => {}
+        let Conclusion {
+            caller,
+            unverified,
+            counted,
+        } = rules.conclude(by_key, by_token);
+        if let (Some(reason), Some(metrics)) = (counted, &self.metrics) {
+            metrics.auth_refused(reason);
         }
-        self.apply_rules(verified)
+        Authenticated {
+            identity: self.identity_of(caller),
+            unverified,
+        }
     }
 
     /// The same without counting and without waiting, for operators who explain a decision.
     pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        self.apply_rules(self.verify(headers, now))
+        let by_key = self.check_key(headers);
+        let by_token = match self.rules.needs_token(&by_key) {
+            true => self.check_token(headers, now),
+            false => self.skip_token(headers),
+        };
+        self.identity_of(self.rules.conclude(by_key, by_token).caller)
     }
 
-    /// Applies `required` and `on_invalid`: the one place that decides who is refused.
-    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, CredentialRefusal>) -> Identity {
-        match (verified, self.on_invalid) {
-            (Ok(Some(principal)), _) => Identity::Known(principal),
-            (Err(CredentialRefusal::Unverifiable(unavailable)), _) => {
-                Identity::Unverifiable(unavailable)
-            }
-            (Err(CredentialRefusal::Invalid(refusal)), OnInvalid::Reject) => {
-                Identity::Refused(refusal)
-            }
-            (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
-                Identity::Refused(self.challenges.refusal(AuthFailure::Missing))
-            }
-            (Ok(None), _) | (Err(_), OnInvalid::Anonymous) => Identity::Anonymous,
+    /// Removes credentials that were not found valid.
+    pub fn strip(&self, unverified: UnverifiedHeaders, headers: &mut HeaderMap) {
+        let keys = self.api_keys.as_ref().filter(|_| unverified.key);
+        let tokens = self.tokens.as_ref().filter(|_| unverified.token);
+        let names = keys.map(ApiKeys::header).into_iter();
+        for name in names.chain(tokens.map(TokenVerifier::header)) {
+            headers.remove(name);
         }
     }
 
-    /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none,
-    /// or why they name nobody.
-    pub fn verify(
-        &self,
-        headers: &HeaderMap,
-        now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, CredentialRefusal> {
-        let by_key = self.verify_key(headers);
-        match by_key {
-            Ok(Some(_)) => self.combine(by_key, Ok(None)),
-            _ => self.combine(by_key, self.verify_token(headers, now)),
+    fn identity_of(&self, caller: Result<Option<Arc<Principal>>, CredentialRefusal>) -> Identity {
+        match caller {
+            Ok(Some(principal)) => Identity::Known(principal),
+            Ok(None) => Identity::Anonymous,
+            Err(CredentialRefusal::Invalid(reason)) => {
+                Identity::Refused(self.challenges.refusal(reason))
+            }
+            Err(CredentialRefusal::Unverifiable(missing)) => Identity::Unverifiable(missing),
         }
     }
 
-    fn verify_key(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, AuthFailure> {
+    fn check_key(&self, headers: &HeaderMap) -> CredentialCheck {
         let keys = self.api_keys.as_ref();
-        keys.map_or(Ok(None), |keys| keys.verify(headers))
+        match keys.map_or(Ok(None), |keys| keys.verify(headers)) {
+            Ok(None) => CredentialCheck::Absent,
+            Ok(Some(owner)) => CredentialCheck::Valid(owner),
+            Err(reason) => CredentialCheck::Invalid(reason),
+        }
     }
 
-    fn verify_token(
-        &self,
-        headers: &HeaderMap,
-        now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, TokenError> {
+    fn check_token(&self, headers: &HeaderMap, now: SystemTime) -> CredentialCheck {
         let tokens = self.tokens.as_ref();
-        tokens.map_or(Ok(None), |tokens| tokens.verify(headers, now))
+        tokens.map_or(CredentialCheck::Absent, |tokens| {
+            tokens.verify(headers, now).into()
+        })
     }
 
-    /// Verifies the token; one that names an unknown key waits for newer keys.
-    async fn token_or_wait(
-        &self,
-        headers: &HeaderMap,
-        now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, TokenError> {
-        let by_token = self.verify_token(headers, now);
-        let tokens = self.tokens.as_ref();
-        let keys = tokens.and_then(TokenVerifier::remote_keys);
-        let (Err(TokenError::UnknownKeyId), Some(keys)) = (&by_token, keys) else {
-            return by_token;
+    /// Checks the token; one that names an unknown key waits for newer keys.
+    async fn check_token_or_wait(&self, headers: &HeaderMap, now: SystemTime) -> CredentialCheck {
+        let Some(tokens) = &self.tokens else {
+            return CredentialCheck::Absent;
+        };
+        let verified = tokens.verify(headers, now);
+        let (Err(TokenError::UnknownKeyId), Some(keys)) = (&verified, tokens.remote_keys()) else {
+            return verified.into();
         };
         // In a box: hardly a request needs room for this.
         match Box::pin(keys.wait_for_newer()).await {
-            Ok(()) => self.verify_token(headers, now),
-            Err(unavailable) => Err(TokenError::Unavailable(unavailable)),
+            Ok(()) => tokens.verify(headers, now).into(),
+            Err(missing) => CredentialCheck::Unverifiable(missing),
         }
     }
 
-    /// The key names the caller, and else the token.
-    fn combine(
-        &self,
-        by_key: Result<Option<Arc<Principal>>, AuthFailure>,
-        by_token: Result<Option<Arc<Principal>>, TokenError>,
-    ) -> Result<Option<Arc<Principal>>, CredentialRefusal> {
-        let invalid = |reason| CredentialRefusal::Invalid(self.challenges.refusal(reason));
-        match (by_key, by_token) {
-            (Ok(Some(principal)), _) | (_, Ok(Some(principal))) => Ok(Some(principal)),
-            (_, Err(TokenError::Unavailable(gap))) => Err(CredentialRefusal::Unverifiable(gap)),
-            (Err(reason), _) | (Ok(None), Err(TokenError::Invalid(reason))) => Err(invalid(reason)),
-            (Ok(None), Err(TokenError::UnknownKeyId)) => Err(invalid(AuthFailure::KeyId)),
-            (Ok(None), Ok(None)) => Ok(None),
-        }
-    }
-
-    fn count(&self, reason: AuthFailure) {
-        if let Some(metrics) = &self.metrics {
-            metrics.auth_refused(reason);
+    fn skip_token(&self, headers: &HeaderMap) -> CredentialCheck {
+        let header = self.tokens.as_ref().map(TokenVerifier::header);
+        match header.is_some_and(|header| headers.contains_key(header)) {
+            true => CredentialCheck::Skipped,
+            false => CredentialCheck::Absent,
         }
     }
 }
@@ -278,23 +271,13 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// Why credentials name nobody.
+/// The result of an authentication.
 #[derive(Clone, Debug)]
-pub enum CredentialRefusal {
-    /// They are not valid.
-    Invalid(Unauthorized),
-    /// There are no keys to verify them with.
-    Unverifiable(KeysUnavailable),
-}
-
-impl CredentialRefusal {
-    /// The reason for metrics and logs.
-    pub fn reason(&self) -> AuthFailure {
-        match self {
-            Self::Invalid(refusal) => refusal.reason,
-            Self::Unverifiable(_) => AuthFailure::KeysUnavailable,
-        }
-    }
+pub struct Authenticated {
+    /// Who is asking, or why the request is refused.
+    pub identity: Identity,
+    /// The credentials to [remove](Authenticator::strip) before the request is forwarded.
+    pub unverified: UnverifiedHeaders,
 }
 
 /// The identity of a caller.
@@ -333,10 +316,10 @@ impl Challenges {
     }
 
     fn refusal(&self, reason: AuthFailure) -> Unauthorized {
-        let challenge = if reason == AuthFailure::Missing {
-            &self.missing
-        } else {
-            &self.wrong
+        // RFC 6750, section 3.1: no error code for a request without a token.
+        let challenge = match reason {
+            AuthFailure::Missing | AuthFailure::Scheme => &self.missing,
+            _ => &self.wrong,
         };
         Unauthorized::new(reason, challenge.clone())
     }

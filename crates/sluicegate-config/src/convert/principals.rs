@@ -9,7 +9,8 @@ use sluicegate_core::Nanos;
 use super::external::parse_url;
 use crate::field::{Field, Section};
 use crate::typed::{
-    ApiKeys, JwksSource, JwksUrl, Jwt, JwtAlgorithm, OnInvalid, Principals, ServiceAddress,
+    ApiKeys, CredentialPolicy, JwksSource, JwksUrl, Jwt, JwtAlgorithm, OnInvalid, Principals,
+    ServiceAddress,
 };
 
 /// The names of RFC 7518 and RFC 8037. `none` is not among them.
@@ -53,6 +54,12 @@ pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
                         ("anonymous", OnInvalid::Anonymous),
                     ])
                 }),
+                credentials: section.read("credentials", CredentialPolicy::default(), |field| {
+                    field.word(&[
+                        ("verify_all", CredentialPolicy::VerifyAll),
+                        ("strip_unverified", CredentialPolicy::StripUnverified),
+                    ])
+                }),
             };
             // A section that is turned off is as good as none.
             let is_off = |key: &&'static str| section.first_of(&[key]).is_switched_off();
@@ -82,8 +89,8 @@ fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
     })?
 }
 
-/// `{ enabled, header, jwks_file, jwks_url, jwks, issuer, audience, algorithms, leeway }`; `None`
-/// when it is off.
+/// `{ enabled, header, jwks_file, jwks_url, jwks, issuer, audience, algorithms, leeway, typ }`;
+/// `None` when it is off.
 fn jwt(field: &Field<'_>) -> Option<Jwt> {
     field.section(|section| {
         let is_on = section.enabled();
@@ -102,6 +109,7 @@ fn jwt(field: &Field<'_>) -> Option<Jwt> {
             leeway: section.read("leeway", Nanos::MINUTE, |field| {
                 field.duration(Nanos::ZERO..=Nanos::HOUR)
             }),
+            types: token_types(section),
         };
         is_on.then_some(jwt)
     })?
@@ -177,6 +185,26 @@ fn ca_file(field: &Field<'_>, is_plain: bool) -> Option<PathBuf> {
         field.note("needs a jwks_url with https://");
     }
     field.file()
+}
+
+/// The accepted `typ`; `application/` in front of it is optional (RFC 7515, section 4.1.9).
+fn token_types(section: &mut Section<'_>) -> Vec<String> {
+    let is_given = section.has("typ");
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+    let types = section.all("typ", |field| {
+        let text = field.text()?.to_ascii_lowercase();
+        let name = text.strip_prefix("application/").unwrap_or(&text);
+        if name.is_empty() || !name.bytes().all(is_token) {
+            field.note_with_value("expected a type of tokens, such as at+jwt or JWT");
+            return None;
+        }
+        Some(name.to_owned())
+    });
+    if is_given && types.is_empty() {
+        let place = section.first_of(&["typ"]);
+        place.note("must name at least one type; leave it out to accept any");
+    }
+    types
 }
 
 /// Each algorithm once; at least one.

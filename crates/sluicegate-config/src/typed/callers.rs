@@ -27,6 +27,18 @@ pub struct Principals {
     pub required: bool,
     /// The treatment of a request whose credential is wrong.
     pub on_invalid: OnInvalid,
+    /// The treatment of a request that shows more than one credential.
+    pub credentials: CredentialPolicy,
+}
+
+/// The treatment of credentials that do not name the caller: the server behind could believe them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialPolicy {
+    /// Every credential that is shown must be valid.
+    #[default]
+    VerifyAll,
+    /// One that is not verified is removed before the request is forwarded.
+    StripUnverified,
 }
 
 /// The treatment of a request whose credential is wrong.
@@ -63,6 +75,9 @@ pub struct Jwt {
     pub algorithms: Vec<JwtAlgorithm>,
     /// The difference between clocks that is tolerated, at most an hour.
     pub leeway: Nanos,
+    /// The `typ` that the token's header must have, lower case and without `application/`; empty
+    /// accepts any and none.
+    pub types: Vec<String>,
 }
 
 impl Jwt {

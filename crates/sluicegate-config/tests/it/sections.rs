@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use sluicegate_config::{
-    ApiKeys, BodyStyle, ClientIp, HeaderStyle, JwksSource, JwksUrl, Jwt, JwtAlgorithm, Log,
-    LogFormat, OnInvalid, ProxyHeader, Response, ServiceAddress, Source, Upstream, load,
+    ApiKeys, BodyStyle, ClientIp, CredentialPolicy, HeaderStyle, JwksSource, JwksUrl, Jwt,
+    JwtAlgorithm, Log, LogFormat, OnInvalid, ProxyHeader, Response, ServiceAddress, Source,
+    Upstream, load,
 };
 use sluicegate_core::Nanos;
 
@@ -91,12 +92,14 @@ fn principals_are_found_as_configured() {
             JwtAlgorithm::EdDSA,
         ],
         leeway: Nanos::from_secs(60),
+        types: Vec::new(),
     };
     assert_eq!(principals.jwt, Some(jwt));
     assert!(!principals.required && principals.on_invalid == OnInvalid::Reject);
+    assert_eq!(principals.credentials, CredentialPolicy::VerifyAll);
     let principals = good(
         "principals: { jwt: { jwks_file: /j, issuer: i, audience: \"\", algorithms: [HS256], leeway: 0s, header: X-Token }, \
-         required: true, on_invalid: anonymous }",
+         required: true, on_invalid: anonymous, credentials: strip_unverified }",
     )
     .principals;
     let jwt = principals.jwt.unwrap();
@@ -109,6 +112,15 @@ fn principals_are_found_as_configured() {
         (vec![JwtAlgorithm::HS256], "x-token")
     );
     assert!(principals.required && principals.on_invalid == OnInvalid::Anonymous);
+    assert_eq!(principals.credentials, CredentialPolicy::StripUnverified);
+    let types = |typ: &str| {
+        let config = good(&format!(
+            "principals: {{ jwt: {{ jwks_file: j, typ: {typ} }} }}"
+        ));
+        config.principals.jwt.unwrap().types
+    };
+    assert_eq!(types("[At+JWT, Application/jwt]"), ["at+jwt", "jwt"]);
+    assert_eq!(types("JWT"), ["jwt"]);
     for (keys, message) in [
         (
             "required: true",
@@ -125,6 +137,18 @@ fn principals_are_found_as_configured() {
         (
             "jwt: { jwks_file: j, algorithms: [] }",
             "principals.jwt.algorithms: must name at least one algorithm",
+        ),
+        (
+            "jwt: { jwks_file: j, typ: [] }",
+            "principals.jwt.typ: must name at least one type; leave it out to accept any",
+        ),
+        (
+            "jwt: { jwks_file: j, typ: [JWT, a/b] }",
+            "principals.jwt.typ[1]: expected a type of tokens, such as at+jwt or JWT (got \"a/b\")",
+        ),
+        (
+            "credentials: both",
+            "principals.credentials: unknown value \"both\" (expected verify_all or strip_unverified)",
         ),
         (
             "on_invalid: pass",

@@ -12,7 +12,7 @@ use super::{
     ruling_of_principal,
 };
 use crate::access::Ruling;
-use crate::auth::Identity;
+use crate::auth::{Forwarder, Identity};
 use crate::charging::charge_named;
 
 /// Something that asks to be admitted.
@@ -55,6 +55,11 @@ impl Candidate for SentRequest<'_> {
     async fn pass(self, entrance: Entrance<'_>) -> Result<AdmittedRequest, Refusal> {
         let Entrance { gate, snapshot, .. } = entrance;
         let headers = self.0.headers;
+        // A target to rewrite means that the request is forwarded from here.
+        let forwarder = match self.0.target {
+            Some(_) => Forwarder::Proxy,
+            None => Forwarder::Gateway,
+        };
         let read = self.0.read(&snapshot.key_headers, &snapshot.policy);
         let read = read.map_err(Refusal::Misread)?;
         let extracted = read.extracted;
@@ -78,10 +83,9 @@ impl Candidate for SentRequest<'_> {
             }
             // In a box: a request without credentials needs no room for this.
             (true, _) => {
-                Box::pin(admit_with_credentials(
-                    entrance, &extracted, headers, is_exempt,
-                ))
-                .await?
+                let admission =
+                    admit_with_credentials(entrance, &extracted, headers, forwarder, is_exempt);
+                Box::pin(admission).await?
             }
         };
         Ok(AdmittedRequest {
@@ -98,11 +102,12 @@ async fn admit_with_credentials(
     entrance: Entrance<'_>,
     extracted: &Extracted<'_>,
     headers: &HeaderMap,
+    forwarder: Forwarder,
     is_exempt: bool,
 ) -> Result<Admitted, Refusal> {
     let Entrance { gate, snapshot, .. } = entrance;
     let mut subject = extracted.subject();
-    let before = match is_exempt {
+    let mut before = match is_exempt {
         true => Admitted::default(),
         false => {
             entrance
@@ -110,8 +115,10 @@ async fn admit_with_credentials(
                 .await?
         }
     };
-    let identity = snapshot.auth.authenticate(headers, SystemTime::now());
-    let principal = match identity.await {
+    let now = SystemTime::now();
+    let authenticated = snapshot.auth.authenticate(headers, now, forwarder).await;
+    before.unverified = authenticated.unverified;
+    let principal = match authenticated.identity {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
         Identity::Refused(unauthorized) => return Err(Refusal::Unauthorized(unauthorized)),
@@ -141,6 +148,7 @@ async fn admit_with_credentials(
         decision,
         is_unchecked: before.is_unchecked || after.is_unchecked,
         routing: after.routing.or(before.routing),
+        unverified: before.unverified,
     })
 }
 

@@ -21,10 +21,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use sluicegate_config::{JwksSource, Jwt, JwtAlgorithm};
 use sluicegate_core::Principal;
 
 use super::claims::ClaimRules;
+use super::credential_check::CredentialCheck;
 use super::jwks::{KeyChoiceError, KeySet};
 use super::keys_unavailable::KeysUnavailable;
 use super::remote_keys::RemoteKeys;
@@ -39,6 +41,8 @@ pub(super) struct TokenVerifier {
     /// The algorithms that are accepted, whatever a key could do.
     algorithms: Vec<JwtAlgorithm>,
     keys: KeySource,
+    /// The types that are accepted, lower case; empty accepts any and none.
+    types: Vec<String>,
     rules: ClaimRules,
 }
 
@@ -70,6 +74,7 @@ impl TokenVerifier {
                 header,
                 algorithms: settings.algorithms.clone(),
                 keys,
+                types: settings.types.clone(),
                 rules: ClaimRules::new(settings),
             }),
             (header, keys) => Err(header
@@ -137,8 +142,8 @@ impl TokenVerifier {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                 token.trim_start_matches(' ')
             }
-            // Another scheme, such as `Basic`, is for a server behind us.
-            Some(_) if self.header == AUTHORIZATION => return Ok(None),
+            // Another scheme, such as `Basic`, may be for a server behind us; it is not verified.
+            Some(_) if self.header == AUTHORIZATION => return Err(AuthFailure::Scheme.into()),
             Some(_) => return Err(AuthFailure::Malformed.into()),
         };
         self.principal_of(token, now)
@@ -161,6 +166,9 @@ impl TokenVerifier {
         if !self.algorithms.contains(&algorithm) {
             return Err(AuthFailure::Algorithm.into());
         }
+        if !self.types.is_empty() && !self.takes_type(header.typ.as_ref()) {
+            return Err(AuthFailure::Type.into());
+        }
         let verify = |keys: &KeySet| {
             let key = keys.choose(header.kid.as_deref(), algorithm)?;
             let signature = decode_base64url(signature)?;
@@ -175,6 +183,23 @@ impl TokenVerifier {
         }
         Ok(self.rules.principal(&decode_json(claims)?, now)?)
     }
+
+    /// Returns true for a type in the list, in any case and with `application/` before it or not
+    /// (RFC 7515, section 4.1.9). A token that does not state its type is not accepted: it could be
+    /// of another kind of the same issuer (RFC 8725, section 3.11).
+    fn takes_type(&self, typ: Option<&Value>) -> bool {
+        const PREFIX: &str = "application/";
+        let Some(typ) = typ.and_then(Value::as_str) else {
+            return false;
+        };
+        let has_prefix = |start: &&str| start.eq_ignore_ascii_case(PREFIX);
+        let name = match typ.get(..PREFIX.len()).filter(has_prefix) {
+            Some(_) => &typ[PREFIX.len()..],
+            None => typ,
+        };
+        let is_same = |accepted: &String| accepted.eq_ignore_ascii_case(name);
+        self.types.iter().any(is_same)
+    }
 }
 
 /// Why a token names nobody.
@@ -186,6 +211,18 @@ pub(super) enum TokenError {
     UnknownKeyId,
     /// There are no keys to verify it with.
     Unavailable(KeysUnavailable),
+}
+
+impl From<Result<Option<Arc<Principal>>, TokenError>> for CredentialCheck {
+    fn from(verified: Result<Option<Arc<Principal>>, TokenError>) -> Self {
+        match verified {
+            Ok(None) => Self::Absent,
+            Ok(Some(subject)) => Self::Valid(subject),
+            Err(TokenError::Invalid(reason)) => Self::Invalid(reason),
+            Err(TokenError::UnknownKeyId) => Self::Invalid(AuthFailure::KeyId),
+            Err(TokenError::Unavailable(missing)) => Self::Unverifiable(missing),
+        }
+    }
 }
 
 impl From<AuthFailure> for TokenError {
@@ -213,6 +250,8 @@ struct JoseHeader {
     kid: Option<String>,
     /// Extensions that must be understood.
     crit: Option<IgnoredAny>,
+    /// The type of the token.
+    typ: Option<Value>,
 }
 
 /// JSON in base64url. The parser refuses more than 128 levels of nesting.

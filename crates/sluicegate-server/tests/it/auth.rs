@@ -9,4 +9,5 @@ mod confusion;
 mod fuzz;
 mod jwks_url;
 mod key_sets;
+mod shown_credentials;
 mod tokens;

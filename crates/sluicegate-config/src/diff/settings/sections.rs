@@ -7,9 +7,9 @@ use super::store::{certificate, redis};
 use crate::summary::{and, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
-    Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
-    HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Principals, Proxy, Response,
-    Route, ServiceAddress, Timeouts, Traces, Upstream,
+    CredentialPolicy, Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec,
+    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Principals,
+    Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
 };
 
 /// Every setting of these sections.
@@ -166,6 +166,7 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         jwt,
         required,
         on_invalid,
+        credentials,
     } = principals;
     settings.put("principals.required", required);
     let on_invalid = match on_invalid {
@@ -173,6 +174,11 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         OnInvalid::Anonymous => "anonymous",
     };
     settings.put("principals.on_invalid", on_invalid);
+    let credentials = match credentials {
+        CredentialPolicy::VerifyAll => "verify_all",
+        CredentialPolicy::StripUnverified => "strip_unverified",
+    };
+    settings.put("principals.credentials", credentials);
     if let Some(ApiKeys { header, file }) = api_keys {
         settings.put("principals.api_keys.header", header);
         settings.put("principals.api_keys.file", file.display());
@@ -184,6 +190,7 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         audience,
         algorithms,
         leeway,
+        types,
     }) = jwt
     {
         settings.put("principals.jwt.header", header);
@@ -193,6 +200,7 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         let names: Vec<String> = algorithms.iter().map(|name| format!("{name:?}")).collect();
         settings.put_list("principals.jwt.algorithms", &names);
         settings.put("principals.jwt.leeway", leeway);
+        settings.put_list("principals.jwt.typ", types);
     }
 }
 

@@ -193,6 +193,10 @@ label! {
     KeyId = "key_id",
     /// The header occurs more than once.
     Repeated = "repeated",
+    /// The `Authorization` header has another scheme than the one that is verified.
+    Scheme = "scheme",
+    /// The token is not of an accepted type.
+    Type = "typ",
     /// The keys that would verify the token are not loaded, or too old.
     KeysUnavailable = "keys_unavailable",
 }

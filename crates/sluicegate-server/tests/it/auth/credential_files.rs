@@ -10,7 +10,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use sluicegate_config::{ApiKeys, JwksSource, Jwt, JwtAlgorithm, Principals};
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
+use sluicegate_gate::auth::{AuthFailure, Authenticated, Authenticator, Forwarder, Identity};
 use tempfile::TempDir;
 
 /// The time of every request, unless a test says otherwise.
@@ -71,6 +71,7 @@ impl CredentialFiles {
             audience: None,
             algorithms: EVERY_ALGORITHM.to_vec(),
             leeway: Nanos::new(0),
+            types: Vec::new(),
         });
         self
     }
@@ -126,8 +127,19 @@ pub fn ask(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Identity {
 
 /// The identity of a request with these headers. Keys of a file are there: nobody waits for them.
 pub fn ask_at(authenticator: &Authenticator, headers: &HeaderMap, now: SystemTime) -> Identity {
-    let identity = authenticator.authenticate(headers, now).now_or_never();
-    identity.expect("keys of a file need no waiting")
+    authenticate(authenticator, headers, now, Forwarder::Proxy).identity
+}
+
+/// The same, with the headers that are to be removed.
+pub fn authenticate(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    now: SystemTime,
+    forwarder: Forwarder,
+) -> Authenticated {
+    let authenticated = authenticator.authenticate(headers, now, forwarder);
+    let authenticated = authenticated.now_or_never();
+    authenticated.expect("keys of a file need no waiting")
 }
 
 pub fn known(identity: Identity) -> Arc<Principal> {

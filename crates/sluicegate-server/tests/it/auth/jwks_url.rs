@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use sluicegate_config::{Principals, Source, load};
-use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity, KeysGap};
+use sluicegate_gate::auth::{AuthFailure, Authenticator, Forwarder, Identity, KeysGap};
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_testkit::{HttpRequest, TlsFiles, UpstreamRecorder, UpstreamResponse, eventually};
 use tokio::runtime::Handle;
@@ -80,7 +80,8 @@ fn first_fetch(authenticator: &Authenticator) {
 async fn ask(authenticator: &Authenticator, signer: &Signer) -> Identity {
     let bearer = signer.bearer(&ann());
     let headers = headers(&[("authorization", &bearer)]);
-    authenticator.authenticate(&headers, noon()).await
+    let authenticated = authenticator.authenticate(&headers, noon(), Forwarder::Proxy);
+    authenticated.await.identity
 }
 
 fn counted(metrics: &Metrics, result: &str) -> bool {
@@ -123,7 +124,10 @@ async fn a_flood_of_invented_keys_costs_one_fetch() {
         let token = signer.token_with(&header, &claims);
         let headers = headers(&[("authorization", &token)]);
         let authenticator = &authenticator;
-        async move { authenticator.authenticate(&headers, noon()).await }
+        async move {
+            let authenticated = authenticator.authenticate(&headers, noon(), Forwarder::Proxy);
+            authenticated.await.identity
+        }
     });
     let flood: Vec<_> = flood.collect();
     let mut refusals = [0; 2];
