@@ -83,13 +83,15 @@ impl Check {
         let read = source.and_then(load_source);
         match (&read, format) {
             (Ok(loaded), Format::Text) => {
-                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                let sentences = report::sentences(&loaded.config);
+                sentences.iter().for_each(|sentence| println!("{sentence}"));
                 for warning in &loaded.config.warnings {
                     eprintln!("warning: {}", sanitize(warning));
                 }
             }
             (Ok(loaded), Format::Github) => {
-                report::sentences(&loaded.config).for_each(|sentence| println!("{sentence}"));
+                let sentences = report::sentences(&loaded.config);
+                sentences.iter().for_each(|sentence| println!("{sentence}"));
                 print!("{}", report::github_warnings(&loaded.config.warnings));
             }
             (Err(mistakes), Format::Text) => show(mistakes),

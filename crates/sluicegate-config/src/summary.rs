@@ -8,6 +8,7 @@ mod conditions;
 pub(crate) mod cost;
 mod external;
 pub(crate) mod limit;
+mod principals;
 mod replacement;
 mod store;
 mod traces;
@@ -51,6 +52,7 @@ impl Config {
             }
         }
         words.extend(store::in_words(&self.store));
+        words.extend(principals::in_words(&self.principals));
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
         words.extend(

@@ -20,7 +20,8 @@ use sluicegate_core::Policy;
 pub use sluicegate_core::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
 
 pub use callers::{
-    Access, AccessList, ApiKeys, ClientIp, Jwt, JwtAlgorithm, OnInvalid, Principals,
+    Access, AccessList, ApiKeys, ClientIp, CredentialPolicy, JwksSource, JwksUrl, Jwt,
+    JwtAlgorithm, OnInvalid, Principals,
 };
 pub use external::{
     BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,

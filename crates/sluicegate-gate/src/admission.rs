@@ -32,7 +32,7 @@ use sluicegate_core::{Charge, Decision, FailureStatus, MissingKey, PartValue, St
 pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest};
 pub use self::record::{AdmissionRecord, CallerFacts};
 pub use self::ruling::{automatic_ban_of, of_caller as ruling_of_caller};
-use crate::auth::Unauthorized;
+use crate::auth::{KeysUnavailable, Unauthorized, UnverifiedHeaders};
 use crate::charging::charge_request;
 use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
@@ -71,6 +71,8 @@ pub struct Admitted {
     pub is_unchecked: bool,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub routing: Option<Arc<ExternalLimits>>,
+    /// Credentials that were not found valid; whoever forwards the request removes them.
+    pub unverified: UnverifiedHeaders,
 }
 
 impl Admitted {
@@ -108,6 +110,8 @@ pub enum Refusal {
     Banned,
     /// The credential is missing or wrong.
     Unauthorized(Unauthorized),
+    /// The token cannot be verified, because the keys of its issuer are missing.
+    KeysUnavailable(KeysUnavailable),
     /// A limit is spent.
     Limited(Decision),
     /// The store is away and the failure policy is closed.
@@ -129,7 +133,7 @@ impl Refusal {
             Self::Banned => DecisionAnswer::Denied,
             Self::Unauthorized(_) => DecisionAnswer::Unauthorized,
             Self::Limited(_) => DecisionAnswer::Limited,
-            Self::Unavailable { .. } => DecisionAnswer::Unavailable,
+            Self::Unavailable { .. } | Self::KeysUnavailable(_) => DecisionAnswer::Unavailable,
         }
     }
 
@@ -232,6 +236,7 @@ impl Entrance<'_> {
             decision,
             is_unchecked,
             routing,
+            unverified: UnverifiedHeaders::default(),
         })
     }
 

@@ -3,54 +3,61 @@
 //! ```text
 //! headers ─▶ api_keys.rs ◀─ key_file.rs          the keys by their SHA-256, from a YAML file
 //!         └▶ tokens.rs   ◀─ jwks.rs              the keys that verify tokens, from a JWKS file
+//!               │        ◀─ remote_keys.rs       or from a URL, fetched in the background
 //!               └▶ signature.rs ─▶ claims.rs     first the signature, then the claims
 //! ```
 //!
 //! The files are read once, when a configuration is loaded, and give an [`Authenticator`] that
-//! never changes; a changed file means a new one. No error, log line or `Debug` output contains a
-//! key, a digest or a token.
+//! never changes but for the keys that it fetches; a changed file means a new one. No error, log
+//! line or `Debug` output contains a key, a digest or a token.
 
 mod unauthorized;
+
+mod credential_check;
 
 mod api_keys;
 mod key_file;
 
 mod claims;
 mod jwks;
+mod keys_unavailable;
+mod remote_keys;
 mod signature;
 mod tokens;
 
 mod bounded_file;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use sluicegate_config::{OnInvalid, Principals};
+use sluicegate_config::Principals;
 use sluicegate_core::Principal;
+use tokio::runtime::Handle;
 
 use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
-use tokens::TokenVerifier;
+use credential_check::{Conclusion, CredentialCheck, CredentialRefusal, CredentialRules};
+use tokens::{TokenError, TokenVerifier};
 
+pub use credential_check::{Forwarder, UnverifiedHeaders};
+pub use keys_unavailable::{KeysGap, KeysUnavailable};
+pub use remote_keys::KeysStatus;
 pub use unauthorized::{AuthFailure, Unauthorized};
 
 /// Identifies the caller of a request by its credentials.
 ///
-/// If a request carries an API key and a token, the key names the caller; the token counts only
-/// when the key is invalid. With both invalid, the reason of the key is reported. Ids of keys and
-/// subjects of tokens share one namespace: the same text is the same principal.
+/// If a request carries an API key and a token, the key names the caller; `principals.credentials`
+/// says what becomes of the token. With both invalid, the reason of the key is reported. Ids of keys
+/// and subjects of tokens share one namespace: the same text is the same principal.
 pub struct Authenticator {
     /// `None` when `principals.api_keys` is not configured.
     api_keys: Option<ApiKeys>,
     /// `None` when `principals.jwt` is not configured.
     tokens: Option<TokenVerifier>,
-    /// True when a request without a credential is refused.
-    is_required: bool,
-    /// Invalid credentials are refused, or treated as none.
-    on_invalid: OnInvalid,
+    rules: CredentialRules,
     /// The files that were read; the file watch follows them.
     files: Vec<PathBuf>,
     credential_headers: Vec<HeaderName>,
@@ -78,7 +85,7 @@ impl Authenticator {
         }
         let mut tokens = None;
         if let Some(settings) = &principals.jwt {
-            files.push(settings.jwks_file.clone());
+            files.extend(settings.jwks_file().map(Path::to_owned));
             tokens = take_or_collect(TokenVerifier::load(settings), &mut mistakes);
         }
         if !mistakes.is_empty() {
@@ -89,12 +96,12 @@ impl Authenticator {
         credential_headers.extend(key_header.cloned());
         credential_headers.extend(tokens.as_ref().map(|tokens| tokens.header().clone()));
         credential_headers.dedup();
+        let shares_header = credential_headers.len() == 1 && api_keys.is_some() && tokens.is_some();
         let challenges = Challenges::new(key_header, tokens.is_some());
         Ok(Self {
             api_keys,
             tokens,
-            is_required: principals.required,
-            on_invalid: principals.on_invalid,
+            rules: CredentialRules::new(principals, shares_header),
             files,
             credential_headers,
             challenges,
@@ -125,68 +132,130 @@ impl Authenticator {
         &self.credential_headers
     }
 
-    /// The number of keys in the JWKS file that were skipped: of an unknown type, or not for
+    /// Keeps the keys that were fetched under another configuration, if they are of the same URL.
+    pub fn keep_keys_of(&mut self, other: &Self) {
+        if let (Some(own), Some(others)) = (&mut self.tokens, &other.tokens) {
+            own.keep_keys_of(others);
+        }
+    }
+
+    /// Starts to fetch keys, if they come from a URL and are not fetched yet. Dropping the
+    /// authenticator ends it.
+    pub fn start_fetching(&self, background: &Handle) {
+        if let Some(keys) = self.tokens.as_ref().and_then(TokenVerifier::remote_keys) {
+            keys.start(background, self.metrics.clone());
+        }
+    }
+
+    /// The state of the keys that are fetched; `None` when there are none.
+    pub fn keys_status(&self) -> Option<KeysStatus> {
+        let keys = self.tokens.as_ref()?.remote_keys()?;
+        Some(keys.status())
+    }
+
+    /// The number of keys of tokens that were skipped: of an unknown type, or not for
     /// signatures.
     pub fn skipped_keys(&self) -> usize {
         self.tokens.as_ref().map_or(0, TokenVerifier::skipped_keys)
     }
 
-    /// The identity of the caller, after `required` and `on_invalid`. Failures are counted.
-    pub fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        let verified = self.verify(headers, now);
-        match &verified {
-            Err(refusal) => self.count(refusal.reason),
-            Ok(None) if self.is_required => self.count(AuthFailure::Missing),
-            Ok(_) => {}
-        }
-        self.apply_rules(verified)
-    }
-
-    /// The same without counting, for operators who explain a decision.
-    pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        self.apply_rules(self.verify(headers, now))
-    }
-
-    /// Applies `required` and `on_invalid`: the one place that decides who is refused.
-    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
-        match (verified, self.on_invalid) {
-            (Ok(Some(principal)), _) => Identity::Known(principal),
-            (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),
-            (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
-                Identity::Refused(self.challenges.refusal(AuthFailure::Missing))
-            }
-            (Ok(None), _) | (Err(_), OnInvalid::Anonymous) => Identity::Anonymous,
-        }
-    }
-
-    /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none,
-    /// or why they are invalid.
-    pub fn verify(
+    /// The identity of the caller, after all rules of the configuration. Failures are counted.
+    ///
+    /// A token that names an unknown key waits for newer keys, where these come from a URL.
+    pub async fn authenticate(
         &self,
         headers: &HeaderMap,
         now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, Unauthorized> {
-        let by_key = self
-            .api_keys
-            .as_ref()
-            .map_or(Ok(None), |keys| keys.verify(headers));
-        if let Ok(Some(principal)) = by_key {
-            return Ok(Some(principal));
+        forwarder: Forwarder,
+    ) -> Authenticated {
+        let rules = self.rules.towards(forwarder);
+        let by_key = self.check_key(headers);
+        let by_token = match rules.needs_token(&by_key) {
+            true => self.check_token_or_wait(headers, now).await,
+            false => self.skip_token(headers),
+        };
+        let Conclusion {
+            caller,
+            unverified,
+            counted,
+        } = rules.conclude(by_key, by_token);
+        if let (Some(reason), Some(metrics)) = (counted, &self.metrics) {
+            metrics.auth_refused(reason);
         }
-        let by_token = self
-            .tokens
-            .as_ref()
-            .map_or(Ok(None), |tokens| tokens.verify(headers, now));
-        match (by_key, by_token) {
-            (_, Ok(Some(principal))) => Ok(Some(principal)),
-            (Err(reason), _) | (Ok(_), Err(reason)) => Err(self.challenges.refusal(reason)),
-            (Ok(_), Ok(None)) => Ok(None),
+        Authenticated {
+            identity: self.identity_of(caller),
+            unverified,
         }
     }
 
-    fn count(&self, reason: AuthFailure) {
-        if let Some(metrics) = &self.metrics {
-            metrics.auth_refused(reason);
+    /// The same without counting and without waiting, for operators who explain a decision.
+    pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
+        let by_key = self.check_key(headers);
+        let by_token = match self.rules.needs_token(&by_key) {
+            true => self.check_token(headers, now),
+            false => self.skip_token(headers),
+        };
+        self.identity_of(self.rules.conclude(by_key, by_token).caller)
+    }
+
+    /// Removes credentials that were not found valid.
+    pub fn strip(&self, unverified: UnverifiedHeaders, headers: &mut HeaderMap) {
+        let keys = self.api_keys.as_ref().filter(|_| unverified.key);
+        let tokens = self.tokens.as_ref().filter(|_| unverified.token);
+        let names = keys.map(ApiKeys::header).into_iter();
+        for name in names.chain(tokens.map(TokenVerifier::header)) {
+            headers.remove(name);
+        }
+    }
+
+    fn identity_of(&self, caller: Result<Option<Arc<Principal>>, CredentialRefusal>) -> Identity {
+        match caller {
+            Ok(Some(principal)) => Identity::Known(principal),
+            Ok(None) => Identity::Anonymous,
+            Err(CredentialRefusal::Invalid(reason)) => {
+                Identity::Refused(self.challenges.refusal(reason))
+            }
+            Err(CredentialRefusal::Unverifiable(missing)) => Identity::Unverifiable(missing),
+        }
+    }
+
+    fn check_key(&self, headers: &HeaderMap) -> CredentialCheck {
+        let keys = self.api_keys.as_ref();
+        match keys.map_or(Ok(None), |keys| keys.verify(headers)) {
+            Ok(None) => CredentialCheck::Absent,
+            Ok(Some(owner)) => CredentialCheck::Valid(owner),
+            Err(reason) => CredentialCheck::Invalid(reason),
+        }
+    }
+
+    fn check_token(&self, headers: &HeaderMap, now: SystemTime) -> CredentialCheck {
+        let tokens = self.tokens.as_ref();
+        tokens.map_or(CredentialCheck::Absent, |tokens| {
+            tokens.verify(headers, now).into()
+        })
+    }
+
+    /// Checks the token; one that names an unknown key waits for newer keys.
+    async fn check_token_or_wait(&self, headers: &HeaderMap, now: SystemTime) -> CredentialCheck {
+        let Some(tokens) = &self.tokens else {
+            return CredentialCheck::Absent;
+        };
+        let verified = tokens.verify(headers, now);
+        let (Err(TokenError::UnknownKeyId), Some(keys)) = (&verified, tokens.remote_keys()) else {
+            return verified.into();
+        };
+        // In a box: hardly a request needs room for this.
+        match Box::pin(keys.wait_for_newer()).await {
+            Ok(()) => tokens.verify(headers, now).into(),
+            Err(missing) => CredentialCheck::Unverifiable(missing),
+        }
+    }
+
+    fn skip_token(&self, headers: &HeaderMap) -> CredentialCheck {
+        let header = self.tokens.as_ref().map(TokenVerifier::header);
+        match header.is_some_and(|header| headers.contains_key(header)) {
+            true => CredentialCheck::Skipped,
+            false => CredentialCheck::Absent,
         }
     }
 }
@@ -202,6 +271,15 @@ impl fmt::Debug for Authenticator {
     }
 }
 
+/// The result of an authentication.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    /// Who is asking, or why the request is refused.
+    pub identity: Identity,
+    /// The credentials to [remove](Authenticator::strip) before the request is forwarded.
+    pub unverified: UnverifiedHeaders,
+}
+
 /// The identity of a caller.
 #[derive(Clone, Debug)]
 pub enum Identity {
@@ -211,6 +289,8 @@ pub enum Identity {
     Known(Arc<Principal>),
     /// An invalid credential, or none where one is required: the response is 401.
     Refused(Unauthorized),
+    /// A token that nobody can verify now: the response is 503.
+    Unverifiable(KeysUnavailable),
 }
 
 /// The values of `WWW-Authenticate` (RFC 9110, section 11.6.1), made once.
@@ -236,10 +316,10 @@ impl Challenges {
     }
 
     fn refusal(&self, reason: AuthFailure) -> Unauthorized {
-        let challenge = if reason == AuthFailure::Missing {
-            &self.missing
-        } else {
-            &self.wrong
+        // RFC 6750, section 3.1: no error code for a request without a token.
+        let challenge = match reason {
+            AuthFailure::Missing | AuthFailure::Scheme => &self.missing,
+            _ => &self.wrong,
         };
         Unauthorized::new(reason, challenge.clone())
     }

@@ -43,6 +43,8 @@ pub struct Gate {
     /// Spans for a collector, if one is configured.
     pub traces: Option<Traces>,
     externals: Externals,
+    /// Drives what is not tied to a request.
+    background: Handle,
     versions: AtomicU64,
 }
 
@@ -58,8 +60,9 @@ impl Gate {
             .as_ref()
             .map(|settings| Traces::new(settings, &background));
         let traces = traces.transpose().map_err(|mistake| vec![mistake])?;
-        let externals = Externals::new(background, &store);
+        let externals = Externals::new(background.clone(), &store);
         let snapshot = Snapshot::new(config, 1, &externals, &metrics)?;
+        snapshot.auth.start_fetching(&background);
         metrics.set_config_version(1);
         Ok(Self {
             asks_limits_service: AtomicBool::new(snapshot.external.is_some()),
@@ -73,6 +76,7 @@ impl Gate {
             decision_stream: DecisionStream::default(),
             traces,
             externals,
+            background,
             versions: AtomicU64::new(1),
         })
     }
@@ -92,9 +96,9 @@ impl Gate {
     pub fn prepare(&self, config: &Config) -> Result<Snapshot, Vec<String>> {
         let version = self.versions.load(Ordering::Relaxed) + 1;
         let mut snapshot = Snapshot::new(config, version, &self.externals, &self.metrics)?;
-        snapshot.client_ip = snapshot
-            .client_ip
-            .with_counts_of(&self.snapshot().client_ip);
+        let in_force = self.snapshot();
+        snapshot.client_ip = snapshot.client_ip.with_counts_of(&in_force.client_ip);
+        snapshot.auth.keep_keys_of(&in_force.auth);
         Ok(snapshot)
     }
 
@@ -104,6 +108,7 @@ impl Gate {
         self.versions.store(snapshot.version, Ordering::Relaxed);
         self.asks_limits_service
             .store(snapshot.external.is_some(), Ordering::Relaxed);
+        snapshot.auth.start_fetching(&self.background);
         self.snapshot.store(snapshot);
     }
 

@@ -33,6 +33,7 @@ pub mod telemetry;
 // Used by many, and using little.
 pub mod access;
 pub mod external;
+mod http_client;
 pub mod request_id;
 pub mod store;
 pub mod top_keys;

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use sluicegate::http::{Rejection, ResponseFields};
 use sluicegate_config::BodyStyle;
 
 use crate::admission::Refusal;
+use crate::auth::KeysUnavailable;
 use crate::snapshot::Snapshot;
 
 /// Whether the client that reads the response may be a gRPC client.
@@ -45,6 +46,7 @@ pub fn write_refusal(
             let sentence = unauthorized.to_string().into();
             return (StatusCode::UNAUTHORIZED, sentence);
         }
+        Refusal::KeysUnavailable(missing) => return write_keys_unavailable(missing, fields),
     };
     let fixed = match snapshot.body {
         BodyStyle::Auto if grpc_clients == GrpcClients::Possible => {
@@ -71,6 +73,20 @@ pub fn write_refusal(
         }
     }
     rejection.write(&negotiated, &snapshot.headers, fields)
+}
+
+/// Tells a caller with a token when to come back.
+fn write_keys_unavailable(
+    missing: &KeysUnavailable,
+    fields: &mut impl ResponseFields,
+) -> (StatusCode, Bytes) {
+    append_text(fields);
+    let mut digits = itoa::Buffer::new();
+    let seconds = digits.format(missing.retry_after_secs());
+    fields.append(&RETRY_AFTER, |text| {
+        text.extend_from_slice(seconds.as_bytes());
+    });
+    (StatusCode::SERVICE_UNAVAILABLE, missing.to_string().into())
 }
 
 fn append_text(fields: &mut impl ResponseFields) {

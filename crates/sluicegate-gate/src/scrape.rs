@@ -29,6 +29,7 @@ pub fn collect_counts(gate: &Gate) -> CollectedCounts {
         failures: gate.engine.failures(),
         client_ip_unused: snapshot.client_ip.counts().to_vec(),
         external: snapshot.external.as_ref().map(External::counts),
+        keys_age: snapshot.auth.keys_status().and_then(|status| status.age),
         is_degraded: gate.is_degraded(),
         waits,
         denied_from_memory,

@@ -1,7 +1,7 @@
 //! The configuration of the whole process: every part of it is replaced together, or none is.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -220,11 +220,11 @@ pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
         .api_keys
         .iter()
         .map(|settings| settings.file.clone());
-    let tokens = config
-        .principals
-        .jwt
-        .iter()
-        .map(|settings| settings.jwks_file.clone());
+    let tokens = config.principals.jwt.iter().filter_map(|jwt| {
+        let authorities = |url: &config::JwksUrl| url.at.ca_file.clone();
+        let file = jwt.jwks_file().map(Path::to_owned);
+        file.or_else(|| jwt.jwks_url().and_then(authorities))
+    });
     let service = config
         .external
         .iter()

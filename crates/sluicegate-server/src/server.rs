@@ -267,7 +267,8 @@ fn start_admin(
 }
 
 /// The process is ready until it ends. A store that is away is only a reason to report: requests
-/// are still answered, as the failure policy says.
+/// are still answered, as the failure policy says. So are keys of tokens that are missing: requests
+/// without a token are served.
 fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
     let mut reasons = Vec::new();
     if is_ending {
@@ -275,6 +276,11 @@ fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
     }
     if gate.is_degraded() {
         reasons.push("the store is away: its failure policy decides".to_owned());
+    }
+    let keys = gate.snapshot().auth.keys_status();
+    if let Some(gap) = keys.and_then(|status| status.gap) {
+        let gap = gap.as_str();
+        reasons.push(format!("requests with a token get 503: {gap}"));
     }
     Readiness {
         is_ready: !is_ending,

@@ -1,17 +1,22 @@
 //! The result of a check for programs: JSON, and workflow commands of GitHub Actions.
 
 use serde_json::{Value, json};
-use sluicegate_config::{Config, Mistake, Mistakes};
+use sluicegate_config::{Config, Jwt, Mistake, Mistakes};
 use sluicegate_server::LoadedConfig;
 
 use crate::sanitize::sanitize;
 
 /// The sentences of a configuration, one line each whatever its values hold.
-pub fn sentences(config: &Config) -> impl Iterator<Item = String> {
-    config
-        .in_words()
-        .into_iter()
-        .map(|sentence| sanitize(&sentence))
+pub fn sentences(config: &Config) -> Vec<String> {
+    let words = words(config);
+    words.iter().map(|sentence| sanitize(sentence)).collect()
+}
+
+/// What a configuration enforces, and what was not checked about it.
+fn words(config: &Config) -> Vec<String> {
+    let fetched = config.principals.jwt.as_ref().and_then(Jwt::jwks_url);
+    let unchecked = fetched.map(|url| format!("{} is not fetched by this check", url.shown()));
+    config.in_words().into_iter().chain(unchecked).collect()
 }
 
 /// `{ ok, file, sentences, warnings, mistakes }`
@@ -19,7 +24,7 @@ pub fn json(file: &str, read: Result<&LoadedConfig, &Mistakes>) -> Value {
     json!({
         "ok": read.is_ok(),
         "file": file,
-        "sentences": read.map_or_else(|_| Vec::new(), |loaded| loaded.config.in_words()),
+        "sentences": read.map_or_else(|_| Vec::new(), |loaded| words(&loaded.config)),
         "warnings": read.map_or(&[][..], |loaded| &loaded.config.warnings),
         "mistakes": read.err().map(mistakes_as_json).unwrap_or_default(),
     })

@@ -377,3 +377,17 @@ fn examples_do_not_differ_from_themselves() {
     let same = run(&directory, &["diff", example, example]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
 }
+
+#[test]
+fn check_does_not_fetch_keys_and_says_so() {
+    let config = "principals: { jwt: { jwks_url: 'https://id.invalid/keys?secret=hunter2' } }\n";
+    let directory = files(&[("url.yaml", config)]);
+    let checked = run(&directory, &["check", "url.yaml"]);
+    assert_eq!(checked.status.code(), Some(0));
+    let told = text(&checked.stdout);
+    assert!(
+        told.contains("https://id.invalid:443/keys?… is not fetched by this check\n"),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"), "{told}");
+}

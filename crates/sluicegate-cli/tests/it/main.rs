@@ -31,6 +31,7 @@ mod h2_attacks;
 mod hostile;
 mod http2_load;
 mod imported;
+mod jwks_url;
 mod limit_options;
 mod logs;
 mod operator;

@@ -41,7 +41,7 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
                 .unwrap_or(usize::MAX),
             // Never used: without a service there are no settings.
             service: service.clone().unwrap_or(ExternalService::Http {
-                at: nowhere(),
+                at: ServiceAddress::default(),
                 path: String::new(),
             }),
             headers: section
@@ -60,16 +60,6 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
         };
         service.filter(|_| is_on).map(|_| settings)
     })?
-}
-
-/// An address that is never used.
-fn nowhere() -> ServiceAddress {
-    ServiceAddress {
-        tls: false,
-        host: String::new(),
-        port: 0,
-        ca_file: None,
-    }
 }
 
 /// Exactly one of `http` and `grpc`.

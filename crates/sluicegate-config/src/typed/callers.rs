@@ -1,10 +1,12 @@
 //! Callers: their address, their credentials, and lists of those who are treated apart.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{Nanos, ProxyHeader};
+
+use super::ServiceAddress;
 
 /// The rules that find the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,18 @@ pub struct Principals {
     pub required: bool,
     /// The treatment of a request whose credential is wrong.
     pub on_invalid: OnInvalid,
+    /// The treatment of a request that shows more than one credential.
+    pub credentials: CredentialPolicy,
+}
+
+/// The treatment of credentials that do not name the caller: the server behind could believe them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialPolicy {
+    /// Every credential that is shown must be valid.
+    #[default]
+    VerifyAll,
+    /// One that is not verified is removed before the request is forwarded.
+    StripUnverified,
 }
 
 /// The treatment of a request whose credential is wrong.
@@ -55,7 +69,7 @@ pub struct Jwt {
     /// The header that holds the token, lower case; `Bearer` in front of it is optional.
     pub header: String,
     /// The keys, as a JSON Web Key Set.
-    pub jwks_file: PathBuf,
+    pub keys: JwksSource,
     /// The issuer that the token must name; `None` accepts any.
     pub issuer: Option<String>,
     /// The audience that the token must name; `None` accepts any.
@@ -64,6 +78,64 @@ pub struct Jwt {
     pub algorithms: Vec<JwtAlgorithm>,
     /// The difference between clocks that is tolerated, at most an hour.
     pub leeway: Nanos,
+    /// The `typ` that the token's header must have, lower case and without `application/`; empty
+    /// accepts any and none.
+    pub types: Vec<String>,
+}
+
+impl Jwt {
+    /// The file of the keys, if they come from one.
+    pub fn jwks_file(&self) -> Option<&Path> {
+        match &self.keys {
+            JwksSource::File(file) => Some(file),
+            JwksSource::Url(_) => None,
+        }
+    }
+
+    /// The URL of the keys, if they come from one.
+    pub fn jwks_url(&self) -> Option<&JwksUrl> {
+        match &self.keys {
+            JwksSource::File(_) => None,
+            JwksSource::Url(url) => Some(url),
+        }
+    }
+}
+
+/// The place of the keys that verify tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JwksSource {
+    /// A file, read with the configuration.
+    File(PathBuf),
+    /// A URL, fetched in the background again and again.
+    Url(Box<JwksUrl>),
+}
+
+/// The URL of the keys that verify tokens, and how often it is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwksUrl {
+    /// The server.
+    pub at: ServiceAddress,
+    /// The path, with its query.
+    pub path: String,
+    /// The time between two fetches, 30 s to 1 d; a response may shorten it.
+    pub refresh: Nanos,
+    /// The longest that a fetch takes, and that a request waits for one, 1 ms to 1 min.
+    pub timeout: Nanos,
+    /// The age up to which keys are used while no newer ones can be had; at least twice `refresh`.
+    pub max_stale: Nanos,
+}
+
+impl JwksUrl {
+    /// The URL without its query, which may contain a secret.
+    pub fn shown(&self) -> String {
+        let path = self.path.split('?').next().unwrap_or_default();
+        let query = if path.len() < self.path.len() {
+            "?…"
+        } else {
+            ""
+        };
+        format!("{}{path}{query}", self.at.url())
+    }
 }
 
 /// A signature algorithm.

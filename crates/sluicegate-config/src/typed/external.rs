@@ -53,8 +53,8 @@ impl ExternalService {
     }
 }
 
-/// The address of a service, and how it is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The address of a service, and how it is reached. The default is no address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAddress {
     /// True for TLS.
     pub tls: bool,

@@ -1,8 +1,11 @@
 //! The built-in default, and the smaller sections: every key arrives, with its defaults.
 
+use std::path::Path;
+
 use sluicegate_config::{
-    ApiKeys, BodyStyle, ClientIp, HeaderStyle, Jwt, JwtAlgorithm, Log, LogFormat, OnInvalid,
-    ProxyHeader, Response, Source, Upstream, load,
+    ApiKeys, BodyStyle, ClientIp, CredentialPolicy, HeaderStyle, JwksSource, JwksUrl, Jwt,
+    JwtAlgorithm, Log, LogFormat, OnInvalid, ProxyHeader, Response, ServiceAddress, Source,
+    Upstream, load,
 };
 use sluicegate_core::Nanos;
 use sluicegate_core::address::Prefixes;
@@ -84,7 +87,7 @@ fn principals_are_found_as_configured() {
     );
     let jwt = Jwt {
         header: "authorization".into(),
-        jwks_file: "/etc/sluicegate/jwks.json".into(),
+        keys: JwksSource::File("/etc/sluicegate/jwks.json".into()),
         issuer: None,
         audience: None,
         algorithms: vec![
@@ -93,12 +96,14 @@ fn principals_are_found_as_configured() {
             JwtAlgorithm::EdDSA,
         ],
         leeway: Nanos::from_secs(60),
+        types: Vec::new(),
     };
     assert_eq!(principals.jwt, Some(jwt));
     assert!(!principals.required && principals.on_invalid == OnInvalid::Reject);
+    assert_eq!(principals.credentials, CredentialPolicy::VerifyAll);
     let principals = good(
         "principals: { jwt: { jwks_file: /j, issuer: i, audience: \"\", algorithms: [HS256], leeway: 0s, header: X-Token }, \
-         required: true, on_invalid: anonymous }",
+         required: true, on_invalid: anonymous, credentials: strip_unverified }",
     )
     .principals;
     let jwt = principals.jwt.unwrap();
@@ -111,6 +116,15 @@ fn principals_are_found_as_configured() {
         (vec![JwtAlgorithm::HS256], "x-token")
     );
     assert!(principals.required && principals.on_invalid == OnInvalid::Anonymous);
+    assert_eq!(principals.credentials, CredentialPolicy::StripUnverified);
+    let types = |typ: &str| {
+        let config = good(&format!(
+            "principals: {{ jwt: {{ jwks_file: j, typ: {typ} }} }}"
+        ));
+        config.principals.jwt.unwrap().types
+    };
+    assert_eq!(types("[At+JWT, Application/jwt]"), ["at+jwt", "jwt"]);
+    assert_eq!(types("JWT"), ["jwt"]);
     for (keys, message) in [
         (
             "required: true",
@@ -129,17 +143,119 @@ fn principals_are_found_as_configured() {
             "principals.jwt.algorithms: must name at least one algorithm",
         ),
         (
+            "jwt: { jwks_file: j, typ: [] }",
+            "principals.jwt.typ: must name at least one type; leave it out to accept any",
+        ),
+        (
+            "jwt: { jwks_file: j, typ: [JWT, a/b] }",
+            "principals.jwt.typ[1]: expected a type of tokens, such as at+jwt or JWT (got \"a/b\")",
+        ),
+        (
+            "credentials: both",
+            "principals.credentials: unknown value \"both\" (expected verify_all or strip_unverified)",
+        ),
+        (
             "on_invalid: pass",
             "principals.on_invalid: unknown value \"pass\" (expected reject or anonymous)",
         ),
     ] {
         assert_eq!(wrong(&format!("principals: {{ {keys} }}")), message);
     }
+    assert_eq!(
+        wrong("principals: { jwt: {} }"),
+        "principals.jwt.jwks_file: is missing: the keys that tokens are signed with; or jwks_url, \
+         where they can be fetched"
+    );
     let none = wrong("principals: { jwt: { jwks_file: j, algorithms: [none] } }");
     assert!(
         none.starts_with("principals.jwt.algorithms[0]: unknown value \"none\" (expected RS256, "),
         "{none}"
     );
+}
+
+#[test]
+fn keys_of_tokens_come_from_a_url() {
+    let keys = |jwt: &str| {
+        let config = good(&format!("principals: {{ jwt: {{ {jwt} }} }}"));
+        config.principals.jwt.unwrap().keys
+    };
+    let by_default = JwksUrl {
+        at: ServiceAddress {
+            tls: true,
+            host: "id.example".to_owned(),
+            port: 443,
+            ca_file: None,
+        },
+        path: "/keys?a=b".to_owned(),
+        refresh: Nanos::from_secs(300),
+        timeout: Nanos::from_secs(5),
+        max_stale: Nanos::DAY,
+    };
+    assert_eq!(
+        keys("jwks_url: \"https://id.example/keys?a=b\", jwks:"),
+        JwksSource::Url(Box::new(by_default.clone()))
+    );
+    let JwksSource::Url(url) = keys(
+        "jwks_url: \"https://id.example/keys?a=b\", \
+         jwks: { ca_file: ca.pem, refresh: 30s, timeout: 1s, max_stale: 1m }",
+    ) else {
+        panic!("no URL")
+    };
+    assert_eq!(
+        url.at.ca_file.as_deref(),
+        Some(Path::new("/etc/sluicegate/ca.pem"))
+    );
+    assert_eq!(
+        (url.refresh, url.timeout, url.max_stale),
+        (Nanos::from_secs(30), Nanos::SECOND, Nanos::MINUTE)
+    );
+    assert_eq!(url.shown(), "https://id.example:443/keys?…");
+    let plain = keys("jwks_url: \"http://[::1]:8080\", jwks: { ca_file: \"\" }");
+    let JwksSource::Url(plain) = plain else {
+        panic!("no URL")
+    };
+    assert_eq!(plain.shown(), "http://[::1]:8080/");
+    let place = "principals.jwt";
+    for (jwt, message) in [
+        (
+            "jwks_url: \"https://a/k\", jwks_file: f",
+            "jwks_file: cannot be combined with jwks_url: the keys come from one place",
+        ),
+        (
+            "jwks_file: f, jwks: { timeout: 1s }",
+            "jwks: needs jwks_url: a file is read when it changes",
+        ),
+        (
+            "jwks_url: id.example",
+            "jwks_url: must begin with http:// or https://",
+        ),
+        (
+            "jwks_url: \"https://ann:hunter2@a/k\"",
+            "jwks_url: must not contain a user or password",
+        ),
+        (
+            "jwks_url: \"http://a/k\", jwks: { ca_file: f }",
+            "jwks.ca_file: needs a jwks_url with https://",
+        ),
+        (
+            "jwks_url: \"https://a/k\", jwks: { refresh: 29s }",
+            "jwks.refresh: must be 30s to 1d (got \"29s\")",
+        ),
+        (
+            "jwks_url: \"https://a/k\", jwks: { refresh: 13h }",
+            "jwks.refresh: max_stale must be at least twice refresh, so that one failed fetch does no harm",
+        ),
+        (
+            "jwks_url: \"https://a/k\", jwks: { max_stale: 9m }",
+            "jwks.max_stale: max_stale must be at least twice refresh, so that one failed fetch does no harm",
+        ),
+    ] {
+        assert_eq!(
+            wrong(&format!("principals: {{ jwt: {{ {jwt} }} }}")),
+            format!("{place}.{message}"),
+            "{jwt}"
+        );
+    }
 }
 
 #[test]

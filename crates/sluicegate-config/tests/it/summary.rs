@@ -164,3 +164,44 @@ limits:
         assert_eq!(told(limit), Vec::from_iter(expected), "{limit}");
     }
 }
+
+#[test]
+fn where_the_keys_of_tokens_come_from_is_told_without_the_query() {
+    let told = |url: &str| {
+        let words = good(&format!("principals: {{ jwt: {{ jwks_url: \"{url}\" }} }}")).in_words();
+        let keys = words.into_iter().filter(|words| words.contains("keys"));
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("https://id.example/keys?secret=hunter2"),
+        [
+            "tokens are verified with keys from https://id.example:443/keys?…, fetched every 5m; \
+             without a newer answer they are used for 1d"
+        ]
+    );
+    assert_eq!(
+        told("http://id.example/keys")[1],
+        "the keys come without TLS: whoever can change what id.example answers can make tokens"
+    );
+}
+
+#[test]
+fn what_happens_to_a_second_credential_is_told() {
+    let told = |more: &str| {
+        let jwt = "jwt: { jwks_file: j }";
+        let words = good(&format!("principals: {{ {jwt}{more} }}")).in_words();
+        let told = words
+            .into_iter()
+            .find(|words| words.contains("valid") || words.contains("verified"));
+        told.unwrap_or_default()
+    };
+    assert_eq!(told(""), "");
+    assert_eq!(
+        told(", api_keys: { file: k }"),
+        "a request with an API key and a token needs both to be valid"
+    );
+    assert_eq!(
+        told(", credentials: strip_unverified"),
+        "a credential that is not verified is removed before a request is forwarded"
+    );
+}

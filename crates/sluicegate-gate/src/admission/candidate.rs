@@ -8,7 +8,7 @@ use sluicegate_core::{Charge, MissingKey, Stage, Subject};
 
 use super::{Admitted, AdmittedRequest, Entrance, Refusal, ruling};
 use crate::access::Ruling;
-use crate::auth::Identity;
+use crate::auth::{Forwarder, Identity};
 use crate::charging::charge_named;
 use crate::external::{HeaderSpelling, SpelledHeaders};
 
@@ -60,6 +60,11 @@ impl Candidate for SentRequest<'_> {
             lines: self.head.headers,
             spelling: self.spelling,
         };
+        // A target to rewrite means that the request is forwarded from here.
+        let forwarder = match self.head.target {
+            Some(_) => Forwarder::Proxy,
+            None => Forwarder::Gateway,
+        };
         let read = self.head.read(&snapshot.key_headers, &snapshot.policy);
         let read = read.map_err(Refusal::Misread)?;
         let extracted = read.extracted;
@@ -83,10 +88,9 @@ impl Candidate for SentRequest<'_> {
             }
             // In a box: a request without credentials needs no room for this.
             (true, _) => {
-                Box::pin(admit_with_credentials(
-                    entrance, &extracted, headers, is_exempt,
-                ))
-                .await?
+                let admission =
+                    admit_with_credentials(entrance, &extracted, headers, forwarder, is_exempt);
+                Box::pin(admission).await?
             }
         };
         Ok(AdmittedRequest {
@@ -103,11 +107,12 @@ async fn admit_with_credentials(
     entrance: Entrance<'_>,
     extracted: &Extracted<'_>,
     headers: SpelledHeaders<'_>,
+    forwarder: Forwarder,
     is_exempt: bool,
 ) -> Result<Admitted, Refusal> {
     let Entrance { gate, snapshot, .. } = entrance;
     let mut subject = extracted.subject();
-    let before = match is_exempt {
+    let mut before = match is_exempt {
         true => Admitted::default(),
         false => {
             entrance
@@ -115,16 +120,27 @@ async fn admit_with_credentials(
                 .await?
         }
     };
-    let principal = match snapshot.auth.authenticate(headers.lines, SystemTime::now()) {
-        Identity::Anonymous => None,
-        Identity::Known(principal) => Some(principal),
-        Identity::Refused(unauthorized) => {
+    let now = SystemTime::now();
+    let authenticated = snapshot
+        .auth
+        .authenticate(headers.lines, now, forwarder)
+        .await;
+    before.unverified = authenticated.unverified;
+    let principal = match authenticated.identity {
+        Identity::Anonymous => Ok(None),
+        Identity::Known(principal) => Ok(Some(principal)),
+        Identity::Refused(unauthorized) => Err(Refusal::Unauthorized(unauthorized)),
+        Identity::Unverifiable(missing) => Err(Refusal::KeysUnavailable(missing)),
+    };
+    let principal = match principal {
+        Ok(principal) => principal,
+        Err(refusal) => {
             // Whoever guesses is charged, too; the limits of known callers stay as they are.
             if !is_exempt {
                 let guess = entrance.charge_stage(&subject, headers, Stage::Unauthorized, 1);
                 guess.await?;
             }
-            return Err(Refusal::Unauthorized(unauthorized));
+            return Err(refusal);
         }
     };
     if let (Some(record), Some(principal)) = (entrance.record, &principal) {
@@ -151,6 +167,7 @@ async fn admit_with_credentials(
         decision,
         is_unchecked: before.is_unchecked || after.is_unchecked,
         routing: after.routing.or(before.routing),
+        unverified: before.unverified,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The file of keys that verify tokens: a JSON Web Key Set (RFC 7517).
+//! The keys that verify tokens: a JSON Web Key Set (RFC 7517), from a file or a URL.
 //!
 //! A set may contain keys that are not for us (for encryption, of a newer type); they are skipped
 //! and counted. A key that is for us and broken is a mistake in the file, reported with its place.
@@ -15,7 +15,7 @@ use sluicegate_config::JwtAlgorithm;
 use super::bounded_file;
 use super::signature::{VerifyingKey, algorithm_by_name};
 
-/// The usable keys of a file.
+/// The usable keys of a set.
 pub(super) struct KeySet {
     keys: Vec<NamedKey>,
     /// The number of keys of an unknown type, or for another use.
@@ -49,6 +49,22 @@ impl KeySet {
                 .iter()
                 .map(|mistake| format!("{file}: {mistake}"))
                 .collect()
+        })
+    }
+
+    /// Reads the response of a server, or says what is wrong with it: the first mistake, and how many
+    /// more there are.
+    pub(super) fn from_response(body: &[u8], algorithms: &[JwtAlgorithm]) -> Result<Self, String> {
+        // The parser refuses more than 128 levels of nesting.
+        let document = serde_json::from_slice(body).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            format!("line {line}, column {column}: expected valid JSON")
+        })?;
+        Self::new(&document, algorithms).map_err(|mistakes| match mistakes.as_slice() {
+            [first, more @ ..] if !more.is_empty() => {
+                format!("{first}, and {} more mistakes", more.len())
+            }
+            _ => mistakes.concat(),
         })
     }
 
@@ -104,7 +120,7 @@ impl KeySet {
             let mut usable_for = self.usable_for(algorithm);
             return match (usable_for.next(), usable_for.next()) {
                 (Some(only), None) => Ok(&only.key),
-                _ => Err(KeyChoiceError::UnknownId),
+                _ => Err(KeyChoiceError::Unclear),
             };
         };
         if let Some(named) = self
@@ -149,8 +165,10 @@ impl KeySet {
 /// Why a token has no key in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyChoiceError {
-    /// Its id is unknown, or it has none and not exactly one key fits.
+    /// Its id is unknown.
     UnknownId,
+    /// It has no id, and not exactly one key fits.
+    Unclear,
     /// The key with this id is for another algorithm.
     WrongAlgorithm,
 }

@@ -21,11 +21,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use sluicegate_config::{Jwt, JwtAlgorithm};
+use serde_json::Value;
+use sluicegate_config::{JwksSource, Jwt, JwtAlgorithm};
 use sluicegate_core::Principal;
 
 use super::claims::ClaimRules;
+use super::credential_check::CredentialCheck;
 use super::jwks::{KeyChoiceError, KeySet};
+use super::keys_unavailable::KeysUnavailable;
+use super::remote_keys::RemoteKeys;
 use super::signature::algorithm_by_name;
 use super::unauthorized::AuthFailure;
 use super::{header_name, single_value};
@@ -36,8 +40,18 @@ pub(super) struct TokenVerifier {
     header: HeaderName,
     /// The algorithms that are accepted, whatever a key could do.
     algorithms: Vec<JwtAlgorithm>,
-    keys: KeySet,
+    keys: KeySource,
+    /// The types that are accepted, lower case; empty accepts any and none.
+    types: Vec<String>,
     rules: ClaimRules,
+}
+
+/// The place of the keys.
+enum KeySource {
+    /// Read with the configuration.
+    File(KeySet),
+    /// Fetched again and again.
+    Url(Arc<RemoteKeys>),
 }
 
 impl TokenVerifier {
@@ -47,14 +61,20 @@ impl TokenVerifier {
     /// Reads the key set, or returns all mistakes.
     pub(super) fn load(settings: &Jwt) -> Result<Self, Vec<String>> {
         let header = header_name("principals.jwt.header", &settings.header);
-        match (
-            header,
-            KeySet::read(&settings.jwks_file, &settings.algorithms),
-        ) {
+        let algorithms = &settings.algorithms;
+        let keys = match &settings.keys {
+            JwksSource::File(file) => KeySet::read(file, algorithms).map(KeySource::File),
+            JwksSource::Url(url) => match RemoteKeys::new(url, algorithms) {
+                Ok(keys) => Ok(KeySource::Url(Arc::new(keys))),
+                Err(mistake) => Err(vec![format!("principals.jwt.jwks_url: {mistake}")]),
+            },
+        };
+        match (header, keys) {
             (Ok(header), Ok(keys)) => Ok(Self {
                 header,
                 algorithms: settings.algorithms.clone(),
                 keys,
+                types: settings.types.clone(),
                 rules: ClaimRules::new(settings),
             }),
             (header, keys) => Err(header
@@ -69,13 +89,39 @@ impl TokenVerifier {
         &self.header
     }
 
-    /// The number of usable keys.
+    /// The number of usable keys of the file.
     pub(super) fn len(&self) -> usize {
-        self.keys.len()
+        match &self.keys {
+            KeySource::File(keys) => keys.len(),
+            KeySource::Url(keys) => keys.status().keys,
+        }
     }
 
+    /// The number of keys that are of an unknown type, or not for signatures.
     pub(super) fn skipped_keys(&self) -> usize {
-        self.keys.skipped
+        match &self.keys {
+            KeySource::File(keys) => keys.skipped,
+            KeySource::Url(keys) => keys.status().skipped,
+        }
+    }
+
+    /// The keys that are fetched, if they are.
+    pub(super) fn remote_keys(&self) -> Option<&Arc<RemoteKeys>> {
+        match &self.keys {
+            KeySource::File(_) => None,
+            KeySource::Url(keys) => Some(keys),
+        }
+    }
+
+    /// Keeps the keys that were fetched under another configuration, if they are of the same URL.
+    pub(super) fn keep_keys_of(&mut self, other: &Self) {
+        let (KeySource::Url(own), KeySource::Url(others)) = (&mut self.keys, &other.keys) else {
+            return;
+        };
+        match own.is_same(others) {
+            true => *own = Arc::clone(others),
+            false => own.keep_keys_of(others),
+        }
     }
 
     /// The principal of the token in the headers; `None` without one. `Bearer` may stand before it.
@@ -83,7 +129,7 @@ impl TokenVerifier {
         &self,
         headers: &HeaderMap,
         now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, AuthFailure> {
+    ) -> Result<Option<Arc<Principal>>, TokenError> {
         let Some(line) = single_value(headers, &self.header)? else {
             return Ok(None);
         };
@@ -96,42 +142,102 @@ impl TokenVerifier {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                 token.trim_start_matches(' ')
             }
-            // Another scheme, such as `Basic`, is for a server behind us.
-            Some(_) if self.header == AUTHORIZATION => return Ok(None),
-            Some(_) => return Err(AuthFailure::Malformed),
+            // Another scheme, such as `Basic`, may be for a server behind us; it is not verified.
+            Some(_) if self.header == AUTHORIZATION => return Err(AuthFailure::Scheme.into()),
+            Some(_) => return Err(AuthFailure::Malformed.into()),
         };
         self.principal_of(token, now)
             .map(|principal| Some(Arc::new(principal)))
     }
 
     /// Verifies a token: bounds, key and algorithm, signature, claims, in this order.
-    fn principal_of(&self, token: &str, now: SystemTime) -> Result<Principal, AuthFailure> {
+    fn principal_of(&self, token: &str, now: SystemTime) -> Result<Principal, TokenError> {
         if token.len() > Self::TOKEN_BYTES_MAX {
-            return Err(AuthFailure::Malformed);
+            return Err(AuthFailure::Malformed.into());
         }
         let (message, signature) = token.rsplit_once('.').ok_or(AuthFailure::Malformed)?;
         let (header, claims) = message.split_once('.').ok_or(AuthFailure::Malformed)?;
         let header: JoseHeader = decode_json(header)?;
         if header.crit.is_some() {
             // RFC 7515, section 4.1.11: refuse what lists extensions that are not understood.
-            return Err(AuthFailure::Malformed);
+            return Err(AuthFailure::Malformed.into());
         }
         let algorithm = algorithm_by_name(&header.alg).ok_or(AuthFailure::Algorithm)?;
         if !self.algorithms.contains(&algorithm) {
-            return Err(AuthFailure::Algorithm);
+            return Err(AuthFailure::Algorithm.into());
         }
-        let key =
-            self.keys
-                .choose(header.kid.as_deref(), algorithm)
-                .map_err(|no_key| match no_key {
-                    KeyChoiceError::UnknownId => AuthFailure::KeyId,
-                    KeyChoiceError::WrongAlgorithm => AuthFailure::Algorithm,
-                })?;
-        let signature = decode_base64url(signature)?;
-        if !key.verifies(algorithm, message.as_bytes(), &signature) {
-            return Err(AuthFailure::BadSignature);
+        if !self.types.is_empty() && !self.takes_type(header.typ.as_ref()) {
+            return Err(AuthFailure::Type.into());
         }
-        self.rules.principal(&decode_json(claims)?, now)
+        let verify = |keys: &KeySet| {
+            let key = keys.choose(header.kid.as_deref(), algorithm)?;
+            let signature = decode_base64url(signature)?;
+            match key.verifies(algorithm, message.as_bytes(), &signature) {
+                true => Ok(()),
+                false => Err(TokenError::Invalid(AuthFailure::BadSignature)),
+            }
+        };
+        match &self.keys {
+            KeySource::File(keys) => verify(keys)?,
+            KeySource::Url(keys) => keys.with_keys(verify).map_err(TokenError::Unavailable)??,
+        }
+        Ok(self.rules.principal(&decode_json(claims)?, now)?)
+    }
+
+    /// Returns true for a type in the list, in any case and with `application/` before it or not
+    /// (RFC 7515, section 4.1.9). A token that does not state its type is not accepted: it could be
+    /// of another kind of the same issuer (RFC 8725, section 3.11).
+    fn takes_type(&self, typ: Option<&Value>) -> bool {
+        const PREFIX: &str = "application/";
+        let Some(typ) = typ.and_then(Value::as_str) else {
+            return false;
+        };
+        let has_prefix = |start: &&str| start.eq_ignore_ascii_case(PREFIX);
+        let name = match typ.get(..PREFIX.len()).filter(has_prefix) {
+            Some(_) => &typ[PREFIX.len()..],
+            None => typ,
+        };
+        let is_same = |accepted: &String| accepted.eq_ignore_ascii_case(name);
+        self.types.iter().any(is_same)
+    }
+}
+
+/// Why a token names nobody.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TokenError {
+    /// It is not valid.
+    Invalid(AuthFailure),
+    /// It names a key that is not in the set; a newer set may have it.
+    UnknownKeyId,
+    /// There are no keys to verify it with.
+    Unavailable(KeysUnavailable),
+}
+
+impl From<Result<Option<Arc<Principal>>, TokenError>> for CredentialCheck {
+    fn from(verified: Result<Option<Arc<Principal>>, TokenError>) -> Self {
+        match verified {
+            Ok(None) => Self::Absent,
+            Ok(Some(subject)) => Self::Valid(subject),
+            Err(TokenError::Invalid(reason)) => Self::Invalid(reason),
+            Err(TokenError::UnknownKeyId) => Self::Invalid(AuthFailure::KeyId),
+            Err(TokenError::Unavailable(missing)) => Self::Unverifiable(missing),
+        }
+    }
+}
+
+impl From<AuthFailure> for TokenError {
+    fn from(failure: AuthFailure) -> Self {
+        Self::Invalid(failure)
+    }
+}
+
+impl From<KeyChoiceError> for TokenError {
+    fn from(no_key: KeyChoiceError) -> Self {
+        match no_key {
+            KeyChoiceError::UnknownId => Self::UnknownKeyId,
+            KeyChoiceError::Unclear => Self::Invalid(AuthFailure::KeyId),
+            KeyChoiceError::WrongAlgorithm => Self::Invalid(AuthFailure::Algorithm),
+        }
     }
 }
 
@@ -144,6 +250,8 @@ struct JoseHeader {
     kid: Option<String>,
     /// Extensions that must be understood.
     crit: Option<IgnoredAny>,
+    /// The type of the token.
+    typ: Option<Value>,
 }
 
 /// JSON in base64url. The parser refuses more than 128 levels of nesting.

@@ -38,6 +38,7 @@ impl fmt::Display for Unauthorized {
             AuthFailure::Missing => "a credential is required",
             AuthFailure::Expired => "the token has expired",
             AuthFailure::NotYet => "the token is not valid yet",
+            AuthFailure::Scheme => "the scheme of the credential is not accepted",
             _ => "the credential is not valid",
         })
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::grpc_codec::MessageCodec;
+use crate::http_client::ResponseError;
 
 /// A call without a usable reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,17 @@ impl CallError {
             | Self::Malformed(_)
             | Self::Undecodable(_)
             | Self::Panicked => false,
+        }
+    }
+}
+
+impl From<ResponseError> for CallError {
+    fn from(error: ResponseError) -> Self {
+        match error {
+            ResponseError::Unreachable(why) => Self::Unreachable(why),
+            ResponseError::Status(status) => Self::Status(status),
+            ResponseError::TooLong(_) => Self::TooLong,
+            ResponseError::Encoded => Self::Encoded,
         }
     }
 }

@@ -26,12 +26,12 @@ use tower::ServiceExt;
 
 use super::REPLY_MAX;
 use super::codec_choice::{AfterMisunderstanding, CodecChoice, Understanding};
-use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
 use super::grpc_codec::MessageCodec;
 use super::lifetime::CacheLifetime;
 use super::reply::ServiceReply;
 use super::request::{LIMIT_HEADER, LimitsRequest};
+use crate::http_client::{ServiceConnector, origin};
 
 const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
 /// The bytes before each gRPC message: a flag and a length.

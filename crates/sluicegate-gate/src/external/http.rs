@@ -7,19 +7,19 @@ use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Uri};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use sluicegate_config::{ServiceAddress, UpstreamHttp};
 use sluicegate_core::Nanos;
 
 use super::REPLY_MAX;
-use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
 use super::lifetime::CacheLifetime;
 use super::reply::{ServiceReply, ZeroFields};
 use super::request::{LIMIT_HEADER, LimitsRequest};
+use crate::http_client::{ServiceConnector, innermost_cause, origin, read_response};
 
 /// A client of a service that is called over HTTP/1.1.
 pub(super) struct HttpService {
@@ -60,27 +60,11 @@ impl HttpService {
             .request(self.post(request)?)
             .await
             .map_err(|error| unreachable(&error))?;
-        let (head, body) = response.into_parts();
-        if head.status != StatusCode::OK {
-            return Err(CallError::Status(head.status.as_u16()));
-        }
-        if is_encoded(&head.headers) {
-            return Err(CallError::Encoded);
-        }
-        let body = Limited::new(body, REPLY_MAX)
-            .collect()
-            .await
-            .map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    CallError::TooLong
-                } else {
-                    unreachable(&*error)
-                }
-            })?;
-        let reply = ServiceReply::from_json(&body.to_bytes(), ZeroFields::Written)
-            .map_err(CallError::Malformed)?;
+        let (headers, body) = read_response(response, REPLY_MAX).await?;
+        let reply =
+            ServiceReply::from_json(&body, ZeroFields::Written).map_err(CallError::Malformed)?;
         let lifetime =
-            CacheLifetime::from_reply(Some(&head.headers), &reply, default_ttl, SystemTime::now());
+            CacheLifetime::from_reply(Some(&headers), &reply, default_ttl, SystemTime::now());
         Ok((reply, lifetime))
     }
 
@@ -102,20 +86,7 @@ impl HttpService {
     }
 }
 
-/// Returns true for a compressed body. None was asked for, and unpacked it could be of any size.
-fn is_encoded(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
-}
-
-/// The error of a connection. Its innermost cause is the most specific one, such as "connection
-/// refused".
+/// The error of a connection, with its innermost cause.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> CallError {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    CallError::Unreachable(innermost.to_string())
+    CallError::Unreachable(innermost_cause(error))
 }

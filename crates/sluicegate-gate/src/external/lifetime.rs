@@ -11,10 +11,11 @@
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use http::header::{CACHE_CONTROL, DATE, EXPIRES};
+use http::header::{DATE, EXPIRES};
 use sluicegate_core::Nanos;
 
 use super::reply::ServiceReply;
+use crate::http_client::CacheControl;
 
 /// How long a reply may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,42 +69,15 @@ impl CacheLifetime {
     }
 }
 
-/// The lifetime that `Cache-Control` or `Expires` sets; `None` when neither says anything. The most
-/// careful directive wins, wherever it stands.
+/// The lifetime that `Cache-Control` or `Expires` sets; `None` when neither says anything.
 fn from_headers(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
-    let mut max_age = None;
-    let mut is_cached = true;
-    let lines = headers
-        .get_all(CACHE_CONTROL)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    for directive in lines.flat_map(|line| line.split(',')) {
-        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
-        match name.trim().to_ascii_lowercase().as_str() {
-            "no-store" => return Some(CacheLifetime::NO_STORE),
-            "no-cache" => is_cached = false,
-            // The shorter of two values counts.
-            "max-age" => max_age = Some(max_age.unwrap_or(u64::MAX).min(seconds_in(value))),
-            _ => {}
-        }
-    }
-    match max_age {
-        _ if !is_cached => Some(CacheLifetime::NO_CACHE),
+    let control = CacheControl::of(headers);
+    match control.max_age {
+        _ if control.no_store => Some(CacheLifetime::NO_STORE),
+        _ if control.no_cache => Some(CacheLifetime::NO_CACHE),
         Some(0) => Some(CacheLifetime::NO_CACHE),
         Some(seconds) => Some(CacheLifetime::clamped(seconds_capped(seconds))),
         None => from_expires(headers, now),
-    }
-}
-
-/// The seconds of a `max-age`, perhaps in quotes. An invalid value counts as 0, expired already,
-/// and one too large for the type as its maximum (RFC 9111, sections 4.2.1 and 1.2.2).
-fn seconds_in(value: &str) -> u64 {
-    let digits = value.trim().trim_matches('"');
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number {
-        digits.parse().unwrap_or(u64::MAX)
-    } else {
-        0
     }
 }
 

@@ -16,7 +16,6 @@
 pub mod backend;
 mod circuit_breaker;
 mod codec_choice;
-mod connector;
 #[cfg(test)]
 mod contract_tests;
 mod counts;

@@ -38,8 +38,8 @@ use limits::LimitSeries;
 
 pub use collectors::{CollectedCounts, OrderCounts};
 pub use labels::{
-    AuthFailure, BanDrop, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
-    UpstreamFailure,
+    AuthFailure, BanDrop, DecisionAnswer, DecisionProtocol, KeyFetchResult, Label, ReloadResult,
+    RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
 pub use sluicegate_net::ConnectionRefusal;
@@ -58,6 +58,7 @@ pub struct Metrics {
     connections: Arc<ConnectionCounters>,
     auth_refused: LabelCounters<AuthFailure>,
     bans: BanSeries,
+    keys_fetched: LabelCounters<KeyFetchResult>,
     config: ConfigSeries,
     access_log_dropped: Counter,
     collector: Arc<ScrapeCollector>,
@@ -97,6 +98,11 @@ impl Metrics {
                 series,
             ),
             bans: BanSeries::new(series),
+            keys_fetched: LabelCounters::new(
+                "sluicegate_jwks_fetches",
+                "Fetches of the keys of tokens by result",
+                series,
+            ),
             config: ConfigSeries::new(series),
             access_log_dropped: access_log_dropped(series),
             collector: collector(series),
@@ -183,6 +189,11 @@ impl Metrics {
     /// Counts a credential that was invalid, or missing where one is required.
     pub fn auth_refused(&self, reason: AuthFailure) {
         self.auth_refused.add(reason);
+    }
+
+    /// Counts a fetch of the keys of tokens.
+    pub fn keys_fetched(&self, result: KeyFetchResult) {
+        self.keys_fetched.add(result);
     }
 
     /// Sets the version of the configuration in force.

@@ -37,7 +37,7 @@ enum ExplainedVerdict {
     Refused,
     Unauthorized,
     Unidentified,
-    /// The store cannot say.
+    /// The store cannot say, or the keys of tokens are missing.
     Unavailable,
 }
 
@@ -46,7 +46,32 @@ pub(super) struct ExplainedCaller {
     pub(super) principal: Option<String>,
     pub(super) listed: Option<ListMatch>,
     /// The reason why the credential is not accepted.
-    pub(super) unauthorized: Option<String>,
+    pub(super) credential: Option<CredentialProblem>,
+}
+
+/// Why a credential is not accepted, in words.
+pub(super) enum CredentialProblem {
+    /// It is missing or not valid.
+    Invalid(String),
+    /// Nobody can tell now whether it is valid.
+    Unverifiable(String),
+}
+
+impl CredentialProblem {
+    fn conclusion(&self) -> Conclusion {
+        match self {
+            Self::Invalid(why) => (
+                ExplainedVerdict::Unauthorized,
+                format!("It is refused with 401: {why}."),
+                None,
+            ),
+            Self::Unverifiable(why) => (
+                ExplainedVerdict::Unavailable,
+                format!("It is refused with 503: {why}."),
+                None,
+            ),
+        }
+    }
 }
 
 /// The list or ban that names a caller, with the reason in words.
@@ -72,7 +97,7 @@ pub(super) fn explain(
         .zip(inspections)
         .map(|(considered, inspection)| explain_limit(considered, inspection));
     let (limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) = explained.unzip();
-    let (verdict, summary, wait) = match (&caller.listed, &caller.unauthorized) {
+    let (verdict, summary, wait) = match (&caller.listed, &caller.credential) {
         (Some(ListMatch::Refused(why)), _) => (
             ExplainedVerdict::Refused,
             format!("It is refused with 403: {why}."),
@@ -83,16 +108,13 @@ pub(super) fn explain(
             format!("It passes without being limited: {why}."),
             Some(Nanos::ZERO),
         ),
-        (_, Some(why)) => match conclude(&consequences) {
+        (_, Some(problem)) => match conclude(&consequences) {
             // Limits come first, also for a wrong credential.
-            (ExplainedVerdict::Forward, ..) => (
-                ExplainedVerdict::Unauthorized,
-                format!(
-                    "It is refused with 401: {why}.{}",
-                    guess_in_words(considered)
-                ),
-                None,
-            ),
+            (ExplainedVerdict::Forward, ..) => {
+                let (verdict, words, wait) = problem.conclusion();
+                let words = format!("{words}{}", guess_in_words(considered));
+                (verdict, words, wait)
+            }
             refused_before => refused_before,
         },
         (None, None) => conclude(&consequences),

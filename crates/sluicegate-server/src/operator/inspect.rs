@@ -15,7 +15,7 @@ use sluicegate_gate::overrides::Order;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::terms::OnBehalf;
 
-use super::explain::{ExplainedCaller, Explanation, ListMatch, explain};
+use super::explain::{CredentialProblem, ExplainedCaller, Explanation, ListMatch, explain};
 use super::{ChangeAuthor, Operator, OperatorError};
 use crate::json_request::{RequestDescription, read_description};
 
@@ -91,8 +91,14 @@ impl Operator {
             listed: ban
                 .or_else(|| listed(&snapshot.access, &subject))
                 .or_else(automatic),
-            unauthorized: match &identity {
-                Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
+            credential: match &identity {
+                Identity::Refused(refusal) => Some(CredentialProblem::Invalid(format!(
+                    "{refusal} ({})",
+                    refusal.reason
+                ))),
+                Identity::Unverifiable(missing) => {
+                    Some(CredentialProblem::Unverifiable(missing.to_string()))
+                }
                 Identity::Known(_) | Identity::Anonymous => None,
             },
         };
@@ -102,7 +108,9 @@ impl Operator {
             headers: described.spelled_headers(),
         };
         let considered = match identity {
-            Identity::Refused(_) => snapshot.policy.considered_unauthorized(&subject, cost),
+            Identity::Refused(_) | Identity::Unverifiable(_) => {
+                snapshot.policy.considered_unauthorized(&subject, cost)
+            }
             Identity::Known(_) | Identity::Anonymous => snapshot.policy.considered(&subject, cost),
         };
         let mut looked = Vec::with_capacity(considered.len());
@@ -189,7 +197,7 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let caller = ExplainedCaller {
         principal,
         listed: listed(&AccessLists::new(&access), &subject),
-        unauthorized: None,
+        credential: None,
     };
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());

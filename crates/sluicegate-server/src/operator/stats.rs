@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use sluicegate::NodeState;
 use sluicegate_config::quota_in_words;
 use sluicegate_core::Mode;
+use sluicegate_gate::auth::{KeysGap, KeysStatus};
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
 use sluicegate_gate::telemetry::rfc3339;
@@ -42,6 +43,7 @@ impl Operator {
             "requests": by_label::<RequestOutcome>(&metrics.requests_so_far()),
             "decisions": by_label::<DecisionAnswer>(&metrics.decisions_so_far()),
             "connections": metrics.connections(), "limits": limits,
+            "jwks": snapshot.auth.keys_status().map(|keys| jwks(&keys)),
             "replicas": self.replicas.json(now_ms()), "orders": self.gate.overrides.current().all.len(),
             "watching": self.gate.decision_stream.watching(),
         });
@@ -192,6 +194,16 @@ fn caller(
     }: TopKey,
 ) -> Value {
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
+}
+
+/// The keys of tokens that are fetched.
+fn jwks(status: &KeysStatus) -> Value {
+    json!({
+        "url": status.url, "state": status.gap.map_or("loaded", KeysGap::as_str),
+        "keys": status.keys, "skipped": status.skipped,
+        "age_seconds": status.age.map(|age| age.as_secs()),
+        "next_fetch_seconds": status.next_fetch.as_secs(), "last_error": status.last_error,
+    })
 }
 
 fn config(status: &ConfigStatus) -> Value {

@@ -144,6 +144,10 @@ async fn admit_request(
             if let Some(target) = request.rewritten_target.take() {
                 parts.uri = target;
             }
+            let unverified = request.admitted.unverified;
+            if !unverified.is_empty() {
+                snapshot.gate.auth.strip(unverified, &mut parts.headers);
+            }
             Ok(request)
         }
         Err(refusal) => {

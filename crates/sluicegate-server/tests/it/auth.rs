@@ -7,5 +7,7 @@ mod api_keys;
 mod both;
 mod confusion;
 mod fuzz;
+mod jwks_url;
 mod key_sets;
+mod shown_credentials;
 mod tokens;

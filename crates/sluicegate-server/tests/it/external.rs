@@ -4,9 +4,9 @@ mod codecs;
 mod described;
 mod grpc;
 mod hostile;
-mod http;
+pub mod http;
 mod redis;
-mod service;
+pub mod service;
 
 use std::sync::LazyLock;
 

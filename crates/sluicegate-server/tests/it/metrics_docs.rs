@@ -33,6 +33,7 @@ fn encoded() -> Series {
         failures: FailureCounts::default(),
         client_ip_unused: vec![],
         external: Some(ExternalCounts::default()),
+        keys_age: Some(std::time::Duration::ZERO),
         ..CollectedCounts::default()
     });
     let text = metrics.encode();

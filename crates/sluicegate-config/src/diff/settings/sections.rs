@@ -7,9 +7,9 @@ use super::store::{certificate, redis};
 use crate::summary::{and, quota_in_words, share_in_words, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
-    Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
-    HeaderStyle, Jwt, Log, LogFormat, OnInvalid, Principals, Proxy, Response, Route,
-    ServiceAddress, Timeouts, Traces, Upstream,
+    CredentialPolicy, Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec,
+    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Principals,
+    Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
 };
 
 /// Every setting of these sections.
@@ -181,6 +181,7 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         jwt,
         required,
         on_invalid,
+        credentials,
     } = principals;
     settings.put("principals.required", required);
     let on_invalid = match on_invalid {
@@ -188,27 +189,62 @@ fn principals(principals: &Principals, settings: &mut Settings) {
         OnInvalid::Anonymous => "anonymous",
     };
     settings.put("principals.on_invalid", on_invalid);
+    let credentials = match credentials {
+        CredentialPolicy::VerifyAll => "verify_all",
+        CredentialPolicy::StripUnverified => "strip_unverified",
+    };
+    settings.put("principals.credentials", credentials);
     if let Some(ApiKeys { header, file }) = api_keys {
         settings.put("principals.api_keys.header", header);
         settings.put("principals.api_keys.file", file.display());
     }
     if let Some(Jwt {
         header,
-        jwks_file,
+        keys,
         issuer,
         audience,
         algorithms,
         leeway,
+        types,
     }) = jwt
     {
         settings.put("principals.jwt.header", header);
-        settings.put("principals.jwt.jwks_file", jwks_file.display());
+        jwks(keys, settings);
         settings.put_some("principals.jwt.issuer", issuer.as_ref());
         settings.put_some("principals.jwt.audience", audience.as_ref());
         let names: Vec<String> = algorithms.iter().map(|name| format!("{name:?}")).collect();
         settings.put_list("principals.jwt.algorithms", &names);
         settings.put("principals.jwt.leeway", leeway);
+        settings.put_list("principals.jwt.typ", types);
     }
+}
+
+fn jwks(keys: &JwksSource, settings: &mut Settings) {
+    let url = match keys {
+        JwksSource::File(file) => {
+            return settings.put("principals.jwt.jwks_file", file.display());
+        }
+        JwksSource::Url(url) => url,
+    };
+    let JwksUrl {
+        at,
+        path,
+        refresh,
+        timeout,
+        max_stale,
+    } = &**url;
+    settings.put(
+        "principals.jwt.jwks_url",
+        format_args!("{}{path}", at.url()),
+    );
+    put_file(
+        "principals.jwt.jwks.ca_file",
+        at.ca_file.as_deref(),
+        settings,
+    );
+    settings.put("principals.jwt.jwks.refresh", refresh);
+    settings.put("principals.jwt.jwks.timeout", timeout);
+    settings.put("principals.jwt.jwks.max_stale", max_stale);
 }
 
 fn external(external: &ExternalSettings, settings: &mut Settings) {

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
@@ -31,6 +32,8 @@ pub struct CollectedCounts {
     pub client_ip_unused: Vec<(ProxyHeaderFault, u64)>,
     /// Counts of the limits service; `None` without one, and then there are no series for it.
     pub external: Option<ExternalCounts>,
+    /// The time since the keys of tokens were fetched; `None` when they never were.
+    pub keys_age: Option<Duration>,
     /// True when the store did not answer the last time, or one of its nodes is away.
     pub is_degraded: bool,
     /// How long decisions waited for the store; `None` for the store in this process.
@@ -83,6 +86,7 @@ impl Collector for ScrapeCollector {
         let counts = self.collect();
         let encoder = &mut encoder;
         encode_single(&counts, encoder)?;
+        encode_keys_age(counts.keys_age, encoder)?;
         encode_orders(counts.orders, encoder)?;
         encode_waits(counts.waits.unwrap_or_default(), encoder)?;
         encode_nodes(&counts.nodes, encoder)?;
@@ -118,6 +122,15 @@ fn encode_single(counts: &CollectedCounts, encoder: &mut DescriptorEncoder<'_>) 
         ConstCounter::new(count).encode(counter)?;
     }
     Ok(())
+}
+
+/// Only where keys were fetched: before the first fetch there is no age.
+fn encode_keys_age(age: Option<Duration>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let Some(age) = age else { return Ok(()) };
+    let help = "Time since the keys of tokens were fetched.";
+    let (name, unit) = ("sluicegate_jwks_age", Some(&Unit::Seconds));
+    let encoded = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+    gauge(age.as_secs()).encode(encoded)
 }
 
 fn encode_orders(counts: OrderCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -239,6 +252,7 @@ mod tests {
             nodes,
             failures,
             client_ip_unused: vec![(ProxyHeaderFault::Missing, 4)],
+            keys_age: Some(Duration::from_secs(7)),
             ..CollectedCounts::default()
         };
         metrics.collect_from(move || counts.clone());
@@ -249,6 +263,7 @@ mod tests {
             "sluicegate_store_failures_total{policy=\"open\"} 1",
             "sluicegate_store_failures_total{policy=\"closed\"} 2",
             "sluicegate_store_failures_total{policy=\"local\"} 3",
+            "sluicegate_jwks_age_seconds 7",
             "sluicegate_client_ip_unused_total{reason=\"missing\"} 4",
             "sluicegate_client_ip_unused_total{reason=\"unparsable\"} 0",
         ];

@@ -59,7 +59,7 @@ label! {
     Forwarded = "forwarded",
     /// A limit denied it.
     Limited = "limited",
-    /// The store is away, and the failure policy is closed.
+    /// The store is away and the failure policy is closed, or the keys of tokens are missing.
     Unavailable = "unavailable",
     /// It was malformed, ambiguous or too large.
     Refused = "refused",
@@ -132,7 +132,7 @@ label! {
     Allowed = "allowed",
     /// A limit denied it.
     Limited = "limited",
-    /// The store is away, and the failure policy is closed.
+    /// The store is away and the failure policy is closed, or the keys of tokens are missing.
     Unavailable = "unavailable",
     /// It was malformed, or did not name the caller.
     Refused = "refused",
@@ -202,6 +202,29 @@ label! {
     KeyId = "key_id",
     /// The header occurs more than once.
     Repeated = "repeated",
+    /// The `Authorization` header has another scheme than the one that is verified.
+    Scheme = "scheme",
+    /// The token is not of an accepted type.
+    Type = "typ",
+    /// The keys that would verify the token are not loaded, or too old.
+    KeysUnavailable = "keys_unavailable",
+}
+
+label! {
+    /// The result of a fetch of the keys of tokens.
+    KeyFetchResult, "result":
+    /// New keys are in force.
+    Changed = "changed",
+    /// The keys in force were confirmed.
+    Unchanged = "unchanged",
+    /// No connection, or one that broke.
+    Unreachable = "unreachable",
+    /// No complete response in time.
+    TimedOut = "timed_out",
+    /// Another status than 200.
+    Status = "status",
+    /// A response that is too long, encoded, or no usable key set.
+    Invalid = "invalid",
 }
 
 impl fmt::Display for AuthFailure {

@@ -306,9 +306,11 @@ fn status_of(refusal: &Refusal) -> Status {
         Refusal::Unavailable { error, .. } => Status::unavailable(error.to_string()),
         Refusal::Unidentified(missing) => Status::invalid_argument(missing.to_string()),
         // Limits and bans are answers, and descriptors have neither a path nor credentials.
-        Refusal::Limited(_) | Refusal::Banned | Refusal::Misread(_) | Refusal::Unauthorized(_) => {
-            Status::permission_denied("the caller may not pass")
-        }
+        Refusal::Limited(_)
+        | Refusal::Banned
+        | Refusal::Misread(_)
+        | Refusal::Unauthorized(_)
+        | Refusal::KeysUnavailable(_) => Status::permission_denied("the caller may not pass"),
     }
 }
 

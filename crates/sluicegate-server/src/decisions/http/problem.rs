@@ -89,6 +89,7 @@ impl Problem {
             // These are answers, or are never asked about here.
             Refusal::Banned
             | Refusal::Unauthorized(_)
+            | Refusal::KeysUnavailable(_)
             | Refusal::Limited(_)
             | Refusal::Unavailable { .. } => {
                 Self::new(StatusCode::FORBIDDEN, "the caller may not pass")

@@ -190,6 +190,7 @@ impl RespReply {
             Refusal::Limited(_)
             | Refusal::Banned
             | Refusal::Unauthorized(_)
+            | Refusal::KeysUnavailable(_)
             | Refusal::Misread(_) => Self::Error("DENIED", "the caller may not pass".to_owned()),
         }
     }

@@ -157,7 +157,7 @@ fn debug_output_holds_no_key_and_no_digest() {
     let authenticator = files().load();
     let printed = format!(
         "{authenticator:?} {:?}",
-        authenticator.verify(&headers(&[("x-api-key", "s3cret")]), noon())
+        authenticator.identity(&headers(&[("x-api-key", "s3cret")]), noon())
     );
     assert!(
         printed.starts_with("Authenticator { api_keys: Some(2), token_keys: None"),

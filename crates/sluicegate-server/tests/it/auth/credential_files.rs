@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::FutureExt;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
-use sluicegate_config::{ApiKeys, Jwt, JwtAlgorithm, Principals};
+use sluicegate_config::{ApiKeys, JwksSource, Jwt, JwtAlgorithm, Principals};
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
+use sluicegate_gate::auth::{AuthFailure, Authenticated, Authenticator, Forwarder, Identity};
 use tempfile::TempDir;
 
 /// The time of every request, unless a test says otherwise.
@@ -65,11 +66,12 @@ impl CredentialFiles {
         let jwks_file = self.file("jwks.json", text.as_ref());
         self.principals.jwt = Some(Jwt {
             header: "authorization".into(),
-            jwks_file,
+            keys: JwksSource::File(jwks_file),
             issuer: None,
             audience: None,
             algorithms: EVERY_ALGORITHM.to_vec(),
             leeway: Nanos::new(0),
+            types: Vec::new(),
         });
         self
     }
@@ -120,7 +122,24 @@ pub fn ask_with_token(authenticator: &Authenticator, token: &str) -> Identity {
 
 /// The identity of a request with these header lines, at noon.
 pub fn ask(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Identity {
-    authenticator.authenticate(&headers(lines), noon())
+    ask_at(authenticator, &headers(lines), noon())
+}
+
+/// The identity of a request with these headers. Keys of a file are there: nobody waits for them.
+pub fn ask_at(authenticator: &Authenticator, headers: &HeaderMap, now: SystemTime) -> Identity {
+    authenticate(authenticator, headers, now, Forwarder::Proxy).identity
+}
+
+/// The same, with the headers that are to be removed.
+pub fn authenticate(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    now: SystemTime,
+    forwarder: Forwarder,
+) -> Authenticated {
+    let authenticated = authenticator.authenticate(headers, now, forwarder);
+    let authenticated = authenticated.now_or_never();
+    authenticated.expect("keys of a file need no waiting")
 }
 
 pub fn known(identity: Identity) -> Arc<Principal> {

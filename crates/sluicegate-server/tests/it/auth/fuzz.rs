@@ -9,7 +9,7 @@ use serde_json::json;
 use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 
 use super::api_keys::sha256;
-use super::credential_files::{CredentialFiles, NOON, ask_with_token, known, refused};
+use super::credential_files::{CredentialFiles, NOON, ask_at, ask_with_token, known, refused};
 use super::signer::{Signer, ann, base64};
 
 static AUTHENTICATOR: LazyLock<Authenticator> = LazyLock::new(|| {
@@ -32,10 +32,7 @@ fn is_known(key: &[u8], token: &[u8], now: SystemTime) -> bool {
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_bytes(key).unwrap());
     headers.insert("authorization", HeaderValue::from_bytes(token).unwrap());
-    matches!(
-        AUTHENTICATOR.authenticate(&headers, now),
-        Identity::Known(_)
-    )
+    matches!(ask_at(&AUTHENTICATOR, &headers, now), Identity::Known(_))
 }
 
 proptest! {
@@ -66,7 +63,7 @@ proptest! {
         });
         let token = SIGNER.0.token(&claims);
         let headers = super::credential_files::headers(&[("authorization", &token)]);
-        let identity = SIGNER.1.authenticate(&headers, UNIX_EPOCH + Duration::from_secs(seconds.into()));
+        let identity = ask_at(&SIGNER.1, &headers, UNIX_EPOCH + Duration::from_secs(seconds.into()));
         let is_refused = matches!(identity, Identity::Refused(_));
         let is_good = claims["sub"].as_str().is_some_and(|sub| !sub.is_empty())
             && claims["exp"].as_f64().is_some_and(|exp| exp > f64::from(seconds));

@@ -8,7 +8,7 @@ use sluicegate_core::{Nanos, Principal};
 use sluicegate_gate::auth::{AuthFailure, Authenticator, Identity};
 
 use super::credential_files::{
-    CredentialFiles, NOON, ask, ask_with_token, headers, known, noon, refused,
+    CredentialFiles, NOON, ask, ask_at, ask_with_token, headers, known, noon, refused,
 };
 use super::signer::{Signer, ann, base64, from_base64};
 
@@ -88,12 +88,29 @@ fn the_word_bearer_is_optional_and_in_any_case() {
 }
 
 #[test]
-fn other_schemes_are_left_to_whoever_they_are_for() {
+fn other_schemes_are_refused() {
     let (signer, authenticator) = pair();
-    assert!(matches!(
-        ask(&authenticator, &[("authorization", "Basic YW5uOmE=")]),
-        Identity::Anonymous
-    ));
+    for line in [
+        "Basic YW5uOmE=",
+        "Token a.b.c",
+        "JWT a.b.c",
+        "DPoP a.b.c",
+        "Negotiate ",
+    ] {
+        match ask(&authenticator, &[("authorization", line)]) {
+            Identity::Refused(refusal) => {
+                assert_eq!(refusal.reason, AuthFailure::Scheme, "{line}");
+                // No token was shown, so nothing is wrong with one.
+                assert_eq!(refusal.challenge(), "Bearer");
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    // Schemes that are not followed by a space are no schemes.
+    for line in ["Basic", "Bearer\ta.b.c", "Bearer,a.b.c", "Basic\u{a0}YW5u"] {
+        let malformed = ask(&authenticator, &[("authorization", line)]);
+        assert_eq!(refused(malformed), AuthFailure::Malformed, "{line}");
+    }
     assert!(matches!(ask(&authenticator, &[]), Identity::Anonymous));
     let elsewhere = CredentialFiles::new()
         .with_jwks(&[&signer.jwk])
@@ -181,7 +198,7 @@ fn a_token_that_was_good_is_refused_once_it_expires() {
         "authorization",
         &signer.bearer(&with(ann(), "exp", NOON + 1)),
     )]);
-    let at = |after: Duration| authenticator.authenticate(&headers, noon() + after);
+    let at = |after: Duration| ask_at(&authenticator, &headers, noon() + after);
     assert_eq!(known(at(Duration::from_millis(999))).id, "ann");
     assert_eq!(refused(at(Duration::from_secs(1))), AuthFailure::Expired);
 }
@@ -355,5 +372,54 @@ fn only_configured_algorithms_are_accepted() {
             "ES256" => assert_eq!(known(identity).id, "ann"),
             _ => assert_eq!(refused(identity), AuthFailure::Algorithm),
         }
+    }
+}
+
+#[test]
+fn the_type_of_a_token_is_checked_where_one_is_configured() {
+    let signer = Signer::ed25519("ed");
+    let files = CredentialFiles::new().with_jwks(&[&signer.jwk]);
+    let lenient = files.load();
+    let types = vec!["at+jwt".into(), "jwt".into()];
+    let strict = files.with_jwt(|jwt| jwt.types = types).load();
+    let token = |typ: Option<Value>| {
+        let mut header = json!({"alg": "EdDSA", "kid": "ed"});
+        if let Some(typ) = typ {
+            header["typ"] = typ;
+        }
+        signer.token_with(&header, ann().to_string())
+    };
+    for good in [
+        "at+jwt",
+        "AT+JWT",
+        "application/at+jwt",
+        "Application/JWT",
+        "JWT",
+        "jwt",
+    ] {
+        let token = token(Some(good.into()));
+        assert_eq!(known(ask_with_token(&strict, &token)).id, "ann", "{good}");
+    }
+    let bad = [
+        "",
+        "id+jwt",
+        "application/",
+        "text/jwt",
+        "x/application/jwt",
+        "jwt ",
+        "applicatio\u{fc}/",
+    ];
+    let bad = bad.map(|typ| Some(Value::from(typ)));
+    for bad in bad
+        .into_iter()
+        .chain([None, Some(json!(5)), Some(json!(["JWT"]))])
+    {
+        let token = token(bad.clone());
+        assert_eq!(
+            refused(ask_with_token(&strict, &token)),
+            AuthFailure::Type,
+            "{bad:?}"
+        );
+        assert_eq!(known(ask_with_token(&lenient, &token)).id, "ann", "{bad:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Connections to the service: TCP, with TLS when the configuration says `https`.
+//! Connections to a service: TCP, with TLS when the configuration says `https`.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use tower::Service;
 
 /// Connects to the one configured service, whatever the URL of a request says. Clones are cheap.
 #[derive(Clone)]
-pub(super) struct ServiceConnector(Arc<ServiceEndpoint>);
+pub(crate) struct ServiceConnector(Arc<ServiceEndpoint>);
 
 /// The address of the service, with what is needed to connect to it.
 struct ServiceEndpoint {
@@ -37,7 +37,7 @@ struct ServiceEndpoint {
 }
 
 /// A connection, with or without TLS, behind one type for the HTTP client.
-pub(super) trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for T {}
 
@@ -49,7 +49,7 @@ impl Connection for Box<dyn ServiceStream> {
 
 impl ServiceConnector {
     /// Reads certificates; no connection is made yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         address: &ServiceAddress,
         http: UpstreamHttp,
         timeout: Duration,
@@ -73,12 +73,12 @@ impl ServiceConnector {
     }
 
     /// The number of connections that were made so far; the last one has it as its name.
-    pub(super) fn dials(&self) -> u64 {
+    pub(crate) fn dials(&self) -> u64 {
         self.0.dials.load(Ordering::Relaxed)
     }
 
     /// An HTTP client that reuses its connections. `set_up` adds what the protocol needs.
-    pub(super) fn client<B>(self, set_up: impl FnOnce(&mut Builder)) -> Client<Self, B>
+    pub(crate) fn client<B>(self, set_up: impl FnOnce(&mut Builder)) -> Client<Self, B>
     where
         B: http_body::Body + Send,
         B::Data: Send,
@@ -135,7 +135,7 @@ impl Service<Uri> for ServiceConnector {
 }
 
 /// The origin of all calls: `http://host:port` or `https://host:port`, an IPv6 address in brackets.
-pub(super) fn origin(address: &ServiceAddress) -> String {
+pub(crate) fn origin(address: &ServiceAddress) -> String {
     let scheme = if address.tls { "https" } else { "http" };
     match address.host.contains(':') {
         true => format!("{scheme}://[{}]:{}", address.host, address.port),
