@@ -5,6 +5,7 @@
 
 mod access;
 mod limits;
+mod rejections;
 mod settings;
 
 use crate::typed::Config;
@@ -69,6 +70,7 @@ impl Config {
     /// ```
     pub fn changes_to(&self, new: &Self) -> Vec<Change> {
         let mut changes = limits::changes(self, new);
+        changes.extend(rejections::changes(self, new));
         changes.extend(access::changes(&self.access, &new.access));
         changes.extend(settings::changes(self, new));
         changes

@@ -11,6 +11,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluicegate_core::{Nanos, parse_duration};
@@ -18,6 +19,7 @@ use sluicegate_core::{Nanos, parse_duration};
 use crate::message_text::{expected, one_of, quoted};
 use crate::mistakes::Mistake;
 use crate::tree::{MistakeLog, Node, Value, child_path};
+use crate::typed::BodyFile;
 
 pub(crate) use section::Section;
 
@@ -30,6 +32,8 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) mistakes: &'a MistakeLog,
     /// The paths of the sections that are turned off.
     pub(crate) switched_off: RefCell<Vec<String>>,
+    /// The files that were read with the configuration: bodies of rejections.
+    pub(crate) body_files: RefCell<Vec<Arc<BodyFile>>>,
 }
 
 /// A value of the file with its path, ready to be converted.
@@ -418,6 +422,7 @@ mod tests {
             base_dir: Path::new(""),
             mistakes: &mistakes,
             switched_off: RefCell::default(),
+            body_files: RefCell::default(),
         };
         let origin = Origin {
             hidden: Some("value from a file"),

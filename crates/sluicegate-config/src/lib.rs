@@ -49,7 +49,8 @@ use tree::MistakeLog;
 /// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
 /// environment.
 ///
-/// Files that the configuration names are not opened, except those in `${file:…}`.
+/// Files that the configuration names are not opened, except those in `${file:…}` and the bodies of
+/// rejections.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
     read(source, env, convert::config)
 }
@@ -82,6 +83,7 @@ fn read<T>(
         base_dir: &source.base_dir,
         mistakes: &mistakes,
         switched_off: RefCell::default(),
+        body_files: RefCell::default(),
     };
     let converted = convert(&Field {
         path: String::new(),

@@ -5,11 +5,13 @@
 
 mod external;
 pub(crate) mod limit;
+mod rejection;
 mod store;
 
 use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
+pub(crate) use rejection::{is_default, rejection};
 pub(crate) use store::failure;
 
 use sluicegate_core::Limit;
@@ -62,6 +64,7 @@ impl Config {
                 .iter()
                 .filter_map(|path| off_in_words(path)),
         );
+        words.extend(rejection::of_all(self));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }

@@ -26,7 +26,7 @@ pub use external::{
     ServiceAddress,
 };
 pub use listeners::{Admin, Decisions, DecisionsTls};
-pub use output::{BodyStyle, Log, LogFormat, Response, TRACES_ONE_IN, Traces};
+pub use output::{BodyFile, BodyStyle, Log, LogFormat, Response, TRACES_ONE_IN, Traces};
 pub use proxy::{Bounds, Proxy, Route, ServerTls, Timeouts, Upstream, UpstreamHttp};
 pub use store::{Redis, RedisMode, RedisTls, SecretSource, Store, StoreKind};
 

@@ -28,6 +28,7 @@ mod legacy;
 mod limit;
 mod list;
 mod missing_key;
+mod own_rejection;
 mod path;
 mod policy;
 mod quota;
@@ -51,6 +52,7 @@ pub use limit::{
 };
 pub use list::List;
 pub use missing_key::{MissingKey, MissingReason};
+pub use own_rejection::{OwnBody, OwnRejection, RejectionError, RejectionText, RejectionValues};
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
     Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,

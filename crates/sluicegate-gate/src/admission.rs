@@ -20,8 +20,8 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, Uri};
-use sluicegate::http::{Misread, RateLimitLine};
+use http::{HeaderMap, Uri};
+use sluicegate::http::{Misread, RateLimitLine, Rejection};
 use sluicegate::{StoreError, Verdict};
 use sluicegate_core::{
     Charge, Decision, FailureStatus, MissingKey, PartValue, Principal, Stage, Subject,
@@ -203,7 +203,7 @@ impl Entrance<'_> {
             Verdict::Forward(decision) => (Some(decision), false),
             Verdict::ForwardUnchecked(_) => (None, true),
             Verdict::Reject(decision) => {
-                self.write_rate_limit_line(subject, charges);
+                self.write_rate_limit_line(subject, charges, &decision);
                 return Err(Refusal::Limited(decision));
             }
             Verdict::Unavailable { status, error } => {
@@ -225,7 +225,12 @@ impl Entrance<'_> {
 
     /// Writes the line that fail2ban reads. It is about an address: a counter that is named by
     /// anything else has none, and no line.
-    fn write_rate_limit_line(self, subject: Option<&Subject<'_>>, charges: &[Charge<'_>]) {
+    fn write_rate_limit_line(
+        self,
+        subject: Option<&Subject<'_>>,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+    ) {
         if !self.snapshot.log_rejections {
             return;
         }
@@ -238,7 +243,7 @@ impl Entrance<'_> {
             None if named.client_ip.is_some() => &named,
             None => return,
         };
-        let line = RateLimitLine::new(subject, StatusCode::TOO_MANY_REQUESTS);
+        let line = RateLimitLine::new(subject, Rejection::Limited(decision).status());
         self.gate.access_log.rate_limit_line(&line);
     }
 }

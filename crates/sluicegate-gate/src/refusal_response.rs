@@ -7,6 +7,7 @@ use sluicegate::http::{Rejection, ResponseFields};
 use sluicegate_config::BodyStyle;
 
 use crate::admission::Refusal;
+use crate::request_id::RequestId;
 use crate::snapshot::Snapshot;
 
 /// Whether the client that reads the response may be a gRPC client.
@@ -18,12 +19,13 @@ pub enum GrpcClients {
     Excluded,
 }
 
-/// Writes the lines of a refusal, and gives its status and body. The body has the form that the
-/// client's headers ask for, or the one that the configuration fixes.
+/// Writes the lines of a refusal, and gives its status and body. The body is the limit's own, or has
+/// the form that the client's headers ask for, or the one that the configuration fixes.
 pub fn write_refusal(
     refusal: &Refusal,
     snapshot: &Snapshot,
     request_headers: &HeaderMap,
+    request_id: &RequestId,
     grpc_clients: GrpcClients,
     fields: &mut impl ResponseFields,
 ) -> (StatusCode, Bytes) {
@@ -48,7 +50,8 @@ pub fn write_refusal(
     };
     let fixed = match snapshot.body {
         BodyStyle::Auto if grpc_clients == GrpcClients::Possible => {
-            return rejection.write(request_headers, &snapshot.headers, fields);
+            let id = request_id.as_str();
+            return rejection.write(request_headers, &snapshot.headers, id, fields);
         }
         BodyStyle::Auto => None,
         BodyStyle::Text => Some("text/plain"),
@@ -70,7 +73,7 @@ pub fn write_refusal(
             }
         }
     }
-    rejection.write(&negotiated, &snapshot.headers, fields)
+    rejection.write(&negotiated, &snapshot.headers, request_id.as_str(), fields)
 }
 
 fn append_text(fields: &mut impl ResponseFields) {

@@ -109,9 +109,10 @@ pub use sluicegate_core::{
     AmbiguousPath, Charge, Decision, DescriptorMatch, DripBucket, Factor, FactorError, FactorRule,
     FailurePolicy, FailureStatus, FailureStatusError, HeaderMatch, HeaderStyle, HeaderValue,
     Headers, HostPattern, Key, KeyLayout, KeyPart, LegacyLimit, Limit, LimitOutcome, List, Match,
-    MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome, ParseRateError,
-    ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors, Principal, ProxyHeader, Quota,
-    QuotaError, QuotaSource, RedisClock, ScaledPart, SlidingWindow, Stage, Subject, Timestamp,
+    MissingKey, MissingReason, Mode, Nanos, NoHeaders, OnMissingKey, Outcome, OwnBody,
+    OwnRejection, ParseRateError, ParseRuleError, PathPattern, Policy, PolicyError, PolicyErrors,
+    Principal, ProxyHeader, Quota, QuotaError, QuotaSource, RedisClock, RejectionError,
+    RejectionText, RejectionValues, ScaledPart, SlidingWindow, Stage, Subject, Timestamp,
     TokenBucket, UnknownFailurePolicy, algorithm,
 };
 pub use store::{Store, StoreError};

@@ -37,6 +37,7 @@ mod prometheus;
 mod protocols;
 mod quickstart;
 mod redis;
+mod rejections;
 mod reload;
 mod resp;
 mod restart;

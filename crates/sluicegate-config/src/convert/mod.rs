@@ -18,6 +18,7 @@ mod proxy;
 mod quota;
 mod redis;
 mod redis_url;
+mod reject;
 mod response;
 mod store;
 mod traces;
@@ -37,6 +38,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
         let external_settings = external
             .as_ref()
             .and_then(|field| external::external(field, &store));
+        let mut response = response::response(top.subsection("response").as_ref());
         let config = Config {
             proxy: top
                 .subsection("proxy")
@@ -60,11 +62,15 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                         StoreKind::Redis(redis) => Some(redis.key_layout),
                         StoreKind::Local { .. } => None,
                     },
+                    reject: response.reject.as_ref(),
                 },
             )),
             external: external_settings,
             store,
-            response: response::response(top.subsection("response").as_ref()),
+            response: {
+                response.body_files = field.context.body_files.take();
+                response
+            },
             log: response::log(top.subsection("log").as_ref()),
             traces: top
                 .subsection("traces")

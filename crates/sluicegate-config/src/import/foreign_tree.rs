@@ -41,6 +41,7 @@ pub(super) fn read<T>(
         base_dir: &source.base_dir,
         mistakes: &mistakes,
         switched_off: RefCell::default(),
+        body_files: RefCell::default(),
     };
     let field = |node| Field {
         path: String::new(),

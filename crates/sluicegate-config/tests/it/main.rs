@@ -15,6 +15,7 @@ mod numbers;
 mod proxy;
 mod quotas;
 mod reference;
+mod rejections;
 mod schema;
 mod sections;
 mod store;

@@ -93,6 +93,8 @@ fn what_is_loaded_is_accepted() {
         "proxy: { listen: [\"[::1]:1\"], upstream: HTTPS://a, max_body: 5 GiB, routes: [{ host: \"*.a\", upstream: echo }] }",
         "client_ip: { header: X-Real-IP, trusted_proxies: \"::1\" }",
         "response: { headers: none }",
+        "response: { reject: { status: 503, body: a, content_type: text/html, headers: { x-a: b } } }",
+        "limits: [{ name: a, key: global, rate: 1/s, reject: null }]",
         "traces: { otlp: \"http://127.0.0.1:4317\" }",
         "traces: { otlp: \"https://collector/\", one_in: 1, service_name: edge, ca_file: ca.pem }",
         "external: { http: { url: \"http://limits:8080/limits\" } }",
@@ -196,6 +198,10 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "store: { enabled: false }",
         "client_ip: { enabled: false }",
         "response: { headers: [all] }",
+        "response: { reject: { status: 200 } }",
+        "response: { reject: { body: a, body_file: b } }",
+        "limits: [{ name: a, key: global, rate: 1/s, reject: { content_type: text/html } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, reject: { headers: { \"a b\": c } } }]",
         "log: { format: xml }",
         "log: { access: maybe }",
     ] {
@@ -205,7 +211,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 34] = [
+const SECTIONS: [(&str, &str); 35] = [
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -307,6 +313,7 @@ const SECTIONS: [(&str, &str); 34] = [
         "external: { http: { url: http://a }, backend_url: { ODD: 1 } }",
     ),
     ("/properties/response", "response: { ODD: 1 }"),
+    ("/$defs/reject", "response: { reject: { ODD: 1 } }"),
     ("/properties/log", "log: { ODD: 1 }"),
     ("/properties/traces", "traces: { otlp: http://a, ODD: 1 }"),
 ];

@@ -7,6 +7,8 @@ mod host;
 mod key_part;
 mod matching;
 
+use std::sync::Arc;
+
 pub use host::HostPattern;
 pub use key_part::KeyPart;
 pub use matching::{DescriptorMatch, HeaderMatch, Match};
@@ -14,6 +16,7 @@ pub use matching::{DescriptorMatch, HeaderMatch, Match};
 use crate::address::Prefixes;
 use crate::factor::FactorRule;
 use crate::failure::FailurePolicy;
+use crate::own_rejection::OwnRejection;
 use crate::quota::Quota;
 
 /// A named rule. Made with [`Limit::new`] and the methods below it, checked by
@@ -57,6 +60,8 @@ pub struct Limit {
     pub factor: Option<FactorRule>,
     /// The leading bits of an address that make a caller.
     pub prefixes: Prefixes,
+    /// The response to requests that it denies; `None` is the usual one.
+    pub reject: Option<Arc<OwnRejection>>,
     /// False when it is off: checked together with the others, and then neither matched nor
     /// charged.
     pub enabled: bool,
@@ -87,6 +92,7 @@ impl Limit {
             on_failure: None,
             factor: None,
             prefixes: Prefixes::default(),
+            reject: None,
             enabled: true,
         }
     }
@@ -164,6 +170,13 @@ impl Limit {
     #[must_use]
     pub fn prefixes(mut self, prefixes: Prefixes) -> Self {
         self.prefixes = prefixes;
+        self
+    }
+
+    /// Answers the requests that it denies like this.
+    #[must_use]
+    pub fn reject(mut self, rejection: OwnRejection) -> Self {
+        self.reject = Some(Arc::new(rejection));
         self
     }
 

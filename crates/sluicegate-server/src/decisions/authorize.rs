@@ -15,6 +15,7 @@ use http_body_util::Full;
 use sluicegate::http::{RequestHead, host_of};
 use sluicegate_gate::admission::{Purpose, SentRequest};
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
+use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
 use super::http::{HttpReply, Problem};
@@ -100,10 +101,12 @@ pub(super) async fn answer(
             }
         }
         Err(refusal) => {
+            let is_trusted = snapshot.trusts(peer.ip());
             let (status, body) = write_refusal(
                 &refusal,
                 &snapshot,
                 &parts.headers,
+                &RequestId::of_request(&parts.headers, is_trusted),
                 GrpcClients::Excluded,
                 reply.headers_mut(),
             );

@@ -29,6 +29,8 @@ pub struct ExplainedLimit {
     after: Option<CounterLevel>,
     allowed: Option<bool>,
     retry_after_us: Option<u64>,
+    /// The status of requests that it denies.
+    rejection_status: u16,
     /// All of it in words.
     pub words: String,
 }
@@ -67,6 +69,8 @@ pub(super) enum LimitConsequence {
         limit: String,
         /// `None` when no wait helps.
         wait: Option<Nanos>,
+        /// The status of the response.
+        status: u16,
     },
     /// The limit cannot tell who is asking, with the reason.
     Unidentified(String),
@@ -149,6 +153,7 @@ impl ExplainedLimit {
     fn of(considered: &ConsideredLimit<'_>) -> Self {
         let limit = considered.limit;
         let conditions = considered.conditions.iter();
+        let own = limit.reject.as_deref();
         Self {
             name: limit.name.clone(),
             standing: LimitStanding::Charged,
@@ -164,6 +169,7 @@ impl ExplainedLimit {
             after: None,
             allowed: None,
             retry_after_us: None,
+            rejection_status: own.and_then(|own| own.status()).unwrap_or(429),
             words: String::new(),
         }
     }
@@ -288,6 +294,7 @@ fn explain_outcome(
         (false, Mode::Enforce) => LimitConsequence::Denied {
             limit: explained.name.clone(),
             wait: outcome.retry_after(),
+            status: explained.rejection_status,
         },
     };
     (explained, consequence)

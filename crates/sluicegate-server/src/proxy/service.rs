@@ -120,17 +120,23 @@ async fn admit_request(
             }
             Ok(request)
         }
-        Err(refusal) => Err(refused(snapshot, parts, &refusal)),
+        Err(refusal) => Err(refused(snapshot, parts, &refusal, &guard.request_id)),
     }
 }
 
 /// The response to a request that admission refused.
-fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
+fn refused(
+    snapshot: &ProxySnapshot,
+    parts: &Parts,
+    refusal: &Refusal,
+    request_id: &RequestId,
+) -> RefusedRequest {
     let mut lines = ResponseLines::default();
     let (status, body) = write_refusal(
         refusal,
         &snapshot.gate,
         &parts.headers,
+        request_id,
         GrpcClients::Possible,
         &mut LimitFields(&mut lines),
     );

@@ -45,6 +45,7 @@ mod layer;
 mod log_line;
 mod problem_json;
 mod rejection;
+mod request_id;
 mod response_fields;
 mod service;
 
@@ -58,6 +59,7 @@ pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;
 pub use log_line::RateLimitLine;
 pub use rejection::Rejection;
+pub use request_id::{REQUEST_ID, REQUEST_ID_MAX, sent_request_id};
 pub use response_fields::ResponseFields;
 pub use service::RateLimit;
 pub use sluicegate_core::{HeaderStyle, ProxyHeader};

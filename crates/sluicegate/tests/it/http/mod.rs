@@ -12,6 +12,7 @@ mod headers;
 mod keys;
 mod layer;
 mod log;
+mod rejections;
 mod retry;
 mod server;
 
