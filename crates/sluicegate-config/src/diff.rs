@@ -4,6 +4,7 @@
 //! only says the same in another way is no change.
 
 mod access;
+mod counting;
 mod limits;
 mod rejections;
 mod settings;

@@ -3,6 +3,7 @@
 //! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
 //! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
+mod counting;
 mod external;
 pub(crate) mod limit;
 mod rejection;
@@ -10,6 +11,7 @@ mod store;
 
 use std::fmt::Display;
 
+pub use counting::counted as counted_in_words;
 pub use limit::numbers as quota_in_words;
 pub(crate) use rejection::{is_default, rejection};
 pub(crate) use store::failure;

@@ -19,6 +19,7 @@ mod ad_hoc;
 pub mod address;
 pub mod algorithm;
 mod charge;
+mod counting;
 mod decision;
 mod factor;
 mod failure;
@@ -39,11 +40,12 @@ mod subject;
 mod time;
 
 pub use ad_hoc::AdHoc;
-pub use charge::Charge;
+pub use charge::{Charge, DetachedCharge, Draw};
+pub use counting::{Answer, AnswerPattern, AnswerPatternError, AnswerSet, Counting};
 pub use decision::{Decision, LimitOutcome, Outcome};
 pub use factor::{Factor, FactorError, FactorRule};
 pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
-pub use key::{Key, PartValue};
+pub use key::{DetachedKey, Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{

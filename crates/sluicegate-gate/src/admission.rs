@@ -20,9 +20,9 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use sluicegate::http::{Misread, RateLimitLine, Rejection};
-use sluicegate::{StoreError, Verdict};
+use sluicegate::{PendingCharges, StoreError, Verdict};
 use sluicegate_core::{
     Charge, Decision, FailureStatus, MissingKey, PartValue, Principal, Stage, Subject,
 };
@@ -31,7 +31,7 @@ pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest
 pub use self::record::{AdmissionRecord, CallerFacts};
 use crate::access::Ruling;
 use crate::auth::Unauthorized;
-use crate::charging::charge_request;
+use crate::charging::{ChargedRequest, charge_request};
 use crate::external::ExternalLimits;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
@@ -69,6 +69,9 @@ pub struct Admitted {
     pub is_unchecked: bool,
     /// The limits service's answer, where it names a server or a timeout for the caller.
     pub routing: Option<Arc<ExternalLimits>>,
+    /// The charges that wait for the answer. A front door that sees it settles them (`settling.rs`);
+    /// one that does not drops them, and such limits are only looked at.
+    pub pending: Option<Box<PendingCharges>>,
 }
 
 /// A request that may go on, and what was read in it on the way.
@@ -120,6 +123,26 @@ impl Refusal {
             Self::Unauthorized(_) => DecisionAnswer::Unauthorized,
             Self::Limited(_) => DecisionAnswer::Limited,
             Self::Unavailable { .. } => DecisionAnswer::Unavailable,
+        }
+    }
+
+    /// The response that tells of it; `None` for bans and wrong credentials.
+    pub(crate) fn rejection(&self) -> Option<Rejection<'_>> {
+        match self {
+            Self::Misread(misread) => Some(misread.into()),
+            Self::Limited(decision) => Some(Rejection::Limited(decision)),
+            Self::Unavailable { status, .. } => Some(Rejection::Unavailable(*status)),
+            Self::Unidentified(missing) => Some(Rejection::Unidentified(missing)),
+            Self::Banned | Self::Unauthorized(_) => None,
+        }
+    }
+
+    /// The status of the response, for callers that are not gRPC.
+    pub fn status(&self) -> StatusCode {
+        match (self, self.rejection()) {
+            (_, Some(rejection)) => rejection.status(),
+            (Self::Unauthorized(_), None) => StatusCode::UNAUTHORIZED,
+            (_, None) => StatusCode::FORBIDDEN,
         }
     }
 
@@ -187,15 +210,21 @@ impl Entrance<'_> {
         let Self { gate, snapshot, .. } = self;
         let charges = snapshot.policy.charges_at(stage, subject, cost);
         let charges = charges.map_err(Refusal::Unidentified)?;
-        let (verdict, routing) = charge_request(gate, snapshot, subject, headers, &charges).await;
-        self.conclude(verdict, routing, Some(subject), &charges)
+        let charged = charge_request(gate, snapshot, subject, headers, &charges).await;
+        let ChargedRequest {
+            verdict,
+            routing,
+            pending,
+        } = charged;
+        let mut admitted = self.conclude(verdict, Some(subject), &charges)?;
+        (admitted.routing, admitted.pending) = (routing, pending);
+        Ok(admitted)
     }
 
     /// Makes a verdict final: a denial by a limit, and nothing else, writes the `RATE_LIMIT` line.
     fn conclude(
         self,
         verdict: Verdict,
-        routing: Option<Arc<ExternalLimits>>,
         subject: Option<&Subject<'_>>,
         charges: &[Charge<'_>],
     ) -> Result<Admitted, Refusal> {
@@ -219,7 +248,7 @@ impl Entrance<'_> {
         Ok(Admitted {
             decision,
             is_unchecked,
-            routing,
+            ..Admitted::default()
         })
     }
 

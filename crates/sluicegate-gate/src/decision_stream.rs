@@ -180,7 +180,7 @@ impl DecisionStream {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Key, Limit, Nanos, Quota};
+    use sluicegate_core::{Draw, Key, Limit, Nanos, Quota};
 
     use super::*;
 
@@ -195,6 +195,7 @@ mod tests {
                 key,
                 quota,
                 cost: 1,
+                draw: Draw::Take,
                 limit_index: 0,
                 enforced: true,
                 on_failure: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use sluicegate::{Engine, MonotonicClock, NodeState};
+use sluicegate::{Backlog, Engine, MonotonicClock, NodeState};
 use sluicegate_config::Config;
 use tokio::runtime::Handle;
 
@@ -39,6 +39,10 @@ pub struct Gate {
     pub traces: Option<Traces>,
     externals: Externals,
     versions: AtomicU64,
+    /// Drives what is not tied to a request.
+    pub(crate) background: Handle,
+    /// The charges that are settled after their answer was sent.
+    pub(crate) backlog: Backlog,
 }
 
 impl Gate {
@@ -53,7 +57,7 @@ impl Gate {
             .as_ref()
             .map(|settings| Traces::new(settings, &background));
         let traces = traces.transpose().map_err(|mistake| vec![mistake])?;
-        let externals = Externals::new(background, &store);
+        let externals = Externals::new(background.clone(), &store);
         let snapshot = Snapshot::new(config, 1, &externals, &metrics)?;
         metrics.set_config_version(1);
         Ok(Self {
@@ -67,6 +71,8 @@ impl Gate {
             traces,
             externals,
             versions: AtomicU64::new(1),
+            background,
+            backlog: Backlog::default(),
         })
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use sluicegate::http::{Rejection, ResponseFields};
+use sluicegate::http::ResponseFields;
 use sluicegate_config::BodyStyle;
 
 use crate::admission::Refusal;
@@ -29,24 +29,16 @@ pub fn write_refusal(
     grpc_clients: GrpcClients,
     fields: &mut impl ResponseFields,
 ) -> (StatusCode, Bytes) {
-    let rejection = match refusal {
-        Refusal::Misread(misread) => Rejection::from(misread),
-        Refusal::Limited(decision) => Rejection::Limited(decision),
-        Refusal::Unavailable { status, .. } => Rejection::Unavailable(*status),
-        Refusal::Unidentified(missing) => Rejection::Unidentified(missing),
-        Refusal::Banned => {
-            append_text(fields);
-            return (StatusCode::FORBIDDEN, Bytes::from_static(b"Forbidden"));
-        }
-        Refusal::Unauthorized(unauthorized) => {
-            append_text(fields);
-            let challenge = unauthorized.challenge();
-            fields.append(&WWW_AUTHENTICATE, |text| {
-                text.extend_from_slice(challenge.as_bytes());
-            });
-            let sentence = unauthorized.to_string().into();
-            return (StatusCode::UNAUTHORIZED, sentence);
-        }
+    let Some(rejection) = refusal.rejection() else {
+        append_text(fields);
+        let Refusal::Unauthorized(unauthorized) = refusal else {
+            return (refusal.status(), Bytes::from_static(b"Forbidden"));
+        };
+        let challenge = unauthorized.challenge();
+        fields.append(&WWW_AUTHENTICATE, |text| {
+            text.extend_from_slice(challenge.as_bytes());
+        });
+        return (refusal.status(), unauthorized.to_string().into());
     };
     let fixed = match snapshot.body {
         BodyStyle::Auto if grpc_clients == GrpcClients::Possible => {

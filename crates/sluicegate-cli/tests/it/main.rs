@@ -14,6 +14,7 @@ mod changed_quotas;
 mod check_and_diff;
 mod clients;
 mod commands;
+mod counted_answers;
 mod dashboard;
 mod decisions;
 mod descriptors;

@@ -9,6 +9,7 @@ use sluicegate_core::{
     OnMissingKey, OwnRejection, Policy, PolicyError, QuotaSource,
 };
 
+use super::counting::counting;
 use super::factor::factor;
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
@@ -118,6 +119,7 @@ fn limit(field: &Field<'_>, context: LimitContext<'_>) -> Option<Limit> {
                 .subsection("factor")
                 .and_then(|field| factor(&field)),
             prefixes: context.prefixes,
+            counting: counting(section),
             reject: reject(section, context.reject),
             enabled: section.read("enabled", true, Field::boolean),
             ..Limit::unlimited(name.unwrap_or_default())

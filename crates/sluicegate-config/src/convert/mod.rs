@@ -7,6 +7,7 @@
 mod access;
 mod admin;
 mod client_ip;
+mod counting;
 mod decisions;
 mod external;
 mod factor;

@@ -4,7 +4,7 @@ use sluicegate_core::{
     FactorRule, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, ScaledPart, TokenBucket,
 };
 
-use super::{joined, rejection, store};
+use super::{counting, joined, rejection, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -37,6 +37,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     if let Some(factor) = &limit.factor {
         words.push(self::factor(name, factor));
     }
+    words.extend(counting::in_words(limit));
     words.extend(rejection::of_limit(limit, config));
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));

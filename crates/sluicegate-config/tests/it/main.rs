@@ -1,5 +1,6 @@
 //! Configurations as users write them, good and bad.
 
+mod counting;
 mod diff;
 mod docs;
 mod expansion;

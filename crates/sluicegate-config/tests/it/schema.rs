@@ -199,6 +199,11 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "client_ip: { enabled: false }",
         "response: { headers: [all] }",
         "response: { reject: { status: 200 } }",
+        "limits: [{ name: a, key: global, rate: 1/s, count_when: {} }]",
+        "limits: [{ name: a, key: global, rate: 1/s, count_when: { status: 6xx } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, count_when: { status: [99] } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, refund_when: { grpc_status: 17 } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, count_when: { status: 401 }, refund_when: { status: 304 } }]",
         "response: { reject: { body: a, body_file: b } }",
         "limits: [{ name: a, key: global, rate: 1/s, reject: { content_type: text/html } }]",
         "limits: [{ name: a, key: global, rate: 1/s, reject: { headers: { \"a b\": c } } }]",
@@ -211,7 +216,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 }
 
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
-const SECTIONS: [(&str, &str); 35] = [
+const SECTIONS: [(&str, &str); 36] = [
     ("", "{ODD: 1}"),
     (
         "/properties/proxy",
@@ -313,6 +318,10 @@ const SECTIONS: [(&str, &str); 35] = [
         "external: { http: { url: http://a }, backend_url: { ODD: 1 } }",
     ),
     ("/properties/response", "response: { ODD: 1 }"),
+    (
+        "/$defs/answers",
+        "limits: [{ name: a, key: global, rate: 1/s, count_when: { status: 401, ODD: 1 } }]",
+    ),
     ("/$defs/reject", "response: { reject: { ODD: 1 } }"),
     ("/properties/log", "log: { ODD: 1 }"),
     ("/properties/traces", "traces: { otlp: http://a, ODD: 1 }"),

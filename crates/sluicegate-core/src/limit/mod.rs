@@ -14,6 +14,7 @@ pub use key_part::KeyPart;
 pub use matching::{DescriptorMatch, HeaderMatch, Match};
 
 use crate::address::Prefixes;
+use crate::counting::{AnswerSet, Counting};
 use crate::factor::FactorRule;
 use crate::failure::FailurePolicy;
 use crate::own_rejection::OwnRejection;
@@ -60,6 +61,8 @@ pub struct Limit {
     pub factor: Option<FactorRule>,
     /// The leading bits of an address that make a caller.
     pub prefixes: Prefixes,
+    /// When it counts a request: when it comes, or by the answer.
+    pub counting: Counting,
     /// The response to requests that it denies; `None` is the usual one.
     pub reject: Option<Arc<OwnRejection>>,
     /// False when it is off: checked together with the others, and then neither matched nor
@@ -92,6 +95,7 @@ impl Limit {
             on_failure: None,
             factor: None,
             prefixes: Prefixes::default(),
+            counting: Counting::Always,
             reject: None,
             enabled: true,
         }
@@ -170,6 +174,20 @@ impl Limit {
     #[must_use]
     pub fn prefixes(mut self, prefixes: Prefixes) -> Self {
         self.prefixes = prefixes;
+        self
+    }
+
+    /// Counts only the requests that are answered like this; until then the counter is looked at.
+    #[must_use]
+    pub fn count_when(mut self, answers: AnswerSet) -> Self {
+        self.counting = Counting::When(answers);
+        self
+    }
+
+    /// Gives the units back of requests that are answered like this.
+    #[must_use]
+    pub fn refund_when(mut self, answers: AnswerSet) -> Self {
+        self.counting = Counting::RefundWhen(answers);
         self
     }
 

@@ -4,6 +4,7 @@
 //! is checked one by one. Of limits that replace one another, exactly one is then charged: the one
 //! at the end of a chain of replacements, and between several ends the one with the longest path.
 
+mod check;
 mod error;
 mod explain;
 mod index;
@@ -14,7 +15,8 @@ pub use explain::{Condition, ConsideredLimit, LimitEffect};
 use std::collections::HashMap;
 
 use crate::ad_hoc::AdHoc;
-use crate::charge::Charge;
+use crate::charge::{Charge, Draw};
+use crate::counting::Counting;
 use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
 use crate::list::List;
@@ -22,6 +24,7 @@ use crate::missing_key::MissingKey;
 use crate::path::PathPattern;
 use crate::quota::Quota;
 use crate::subject::Subject;
+use check::check_alone;
 use index::Index;
 
 /// The part of a request's limits that is charged: a server that authenticates callers charges in
@@ -90,6 +93,8 @@ pub struct Policy {
     ad_hoc: [Limit; AdHoc::ALL.len()],
     /// Limits without a quota make charges too, if a service may know one.
     asks_service: bool,
+    /// Some limit counts requests by their answers.
+    awaits_answers: bool,
 }
 
 impl Policy {
@@ -135,6 +140,9 @@ impl Policy {
         );
         let (limits, disabled): (Vec<Limit>, Vec<Limit>) =
             limits.into_iter().partition(|limit| limit.enabled);
+        let awaits_answers = limits
+            .iter()
+            .any(|limit| limit.counting != Counting::Always);
         let names = limits.iter().enumerate();
         Self {
             by_name: names
@@ -147,6 +155,7 @@ impl Policy {
             base,
             ad_hoc: AdHoc::ALL.map(AdHoc::limit),
             asks_service: false,
+            awaits_answers,
         }
     }
 
@@ -172,6 +181,11 @@ impl Policy {
             asks_service: true,
             ..self
         }
+    }
+
+    /// True when some limit counts requests by their answers ([`Limit::counting`]).
+    pub fn awaits_answers(&self) -> bool {
+        self.awaits_answers
     }
 
     /// All limits that are on, in the order they were given.
@@ -413,7 +427,15 @@ impl Policy {
                 OnMissingKey::Reject => return Err(missing),
             },
         };
-        Ok(Some(charge(index, key, quota, cost)))
+        // Only a request is looked at until it is answered; whoever names a limit charges it.
+        let draw = match limit.counting {
+            Counting::When(_) => Draw::Look,
+            Counting::Always | Counting::RefundWhen(_) => Draw::Take,
+        };
+        Ok(Some(Charge {
+            draw,
+            ..charge(index, key, quota, cost)
+        }))
     }
 }
 
@@ -433,33 +455,9 @@ fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'
         quota,
         cost,
         limit_index,
+        draw: Draw::Take,
         enforced: mode == Mode::Enforce,
         on_failure,
-    }
-}
-
-/// Notes the mistakes of a limit that show without the others.
-fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
-    /// Bytes; names are part of every key and of metrics.
-    const NAME_MAX: usize = 64;
-    let is_name = (1..=NAME_MAX).contains(&limit.name.len())
-        && limit
-            .name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    if !is_name {
-        let message = format!(
-            "must be 1 to {NAME_MAX} letters, digits, '.', '_' and '-' (got {:?})",
-            limit.name
-        );
-        mistakes.push(PolicyError::new(index, "name", message));
-    }
-    if limit.key.is_empty() {
-        mistakes.push(PolicyError::new(
-            index,
-            "key",
-            "must have at least one part; use global for one counter".into(),
-        ));
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
 use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::charging::charge_named;
+use crate::settling::settle_refused;
 
 /// Something that asks to be admitted.
 pub trait Candidate {
@@ -100,9 +101,8 @@ async fn admit_with_credentials(
     headers: &HeaderMap,
     is_exempt: bool,
 ) -> Result<Admitted, Refusal> {
-    let Entrance { gate, snapshot, .. } = entrance;
-    let mut subject = extracted.subject();
-    let before = match is_exempt {
+    let subject = extracted.subject();
+    let mut before = match is_exempt {
         true => Admitted::default(),
         false => {
             entrance
@@ -110,6 +110,34 @@ async fn admit_with_credentials(
                 .await?
         }
     };
+    let pending = before.pending.take();
+    let admitted = admit_principal(entrance, subject, headers, is_exempt, before).await;
+    match (admitted, pending) {
+        (admitted, None) => admitted,
+        (Ok(mut admitted), Some(pending)) => {
+            admitted.pending = Some(match admitted.pending {
+                Some(later) => pending.and(later),
+                None => pending,
+            });
+            Ok(admitted)
+        }
+        // Our own answer counts like a server's: wrong credentials are a failed login too.
+        (Err(refusal), Some(pending)) => {
+            settle_refused(entrance.gate, &pending, refusal.status().as_u16()).await;
+            Err(refusal)
+        }
+    }
+}
+
+/// Steps four and five; `before` is what step three admitted.
+async fn admit_principal(
+    entrance: Entrance<'_>,
+    mut subject: Subject<'_>,
+    headers: &HeaderMap,
+    is_exempt: bool,
+    before: Admitted,
+) -> Result<Admitted, Refusal> {
+    let Entrance { gate, snapshot, .. } = entrance;
     let principal = match snapshot.auth.authenticate(headers, SystemTime::now()) {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
@@ -139,6 +167,7 @@ async fn admit_with_credentials(
         decision,
         is_unchecked: before.is_unchecked || after.is_unchecked,
         routing: after.routing.or(before.routing),
+        pending: after.pending,
     })
 }
 
@@ -188,6 +217,6 @@ impl Candidate for NamedCharges<'_> {
             .subjects
             .iter()
             .find(|subject| subject.client_ip.is_some());
-        entrance.conclude(verdict, None, subject, charges)
+        entrance.conclude(verdict, subject, charges)
     }
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use sluicegate_core::{ConsideredLimit, Nanos};
 use sluicegate_gate::charging::Inspection;
 
-use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
+use super::duration_words::in_words;
+use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit};
 
 /// The decision on a request, with its reasons.
 #[derive(Clone, Debug, Serialize)]

@@ -3,12 +3,14 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::quota_in_words;
+use sluicegate_config::{counted_in_words, quota_in_words};
 use sluicegate_core::{
-    Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
-    Outcome, PartValue, Quota, TokenBucket,
+    Charge, Condition, ConsideredLimit, Counting, Key, KeyPart, LimitEffect, MissingKey, Mode,
+    Nanos, Outcome, PartValue, Quota, TokenBucket,
 };
 use sluicegate_gate::charging::{Inspection, TermsSource};
+
+use super::duration_words::in_words;
 
 /// One limit, as far as it has to do with a request.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +27,9 @@ pub struct ExplainedLimit {
     quota_from: Option<TermsSource>,
     #[serde(serialize_with = "write_mode")]
     mode: Mode,
+    /// The requests that it counts.
+    #[serde(serialize_with = "write_counting")]
+    counts: Counting,
     before: Option<CounterLevel>,
     after: Option<CounterLevel>,
     allowed: Option<bool>,
@@ -91,6 +96,10 @@ fn write_mode<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Err
         Mode::Shadow => "shadow",
     };
     mode.serialize(serializer)
+}
+
+fn write_counting<S: Serializer>(counting: &Counting, serializer: S) -> Result<S::Ok, S::Error> {
+    counted_in_words(counting).serialize(serializer)
 }
 
 /// Explains a limit; `inspection` has the terms and the counter of one that is charged.
@@ -165,6 +174,7 @@ impl ExplainedLimit {
             quota: limit.quota.map(quota_in_words),
             quota_from: limit.quota.map(|_| TermsSource::Config),
             mode: limit.mode,
+            counts: limit.counting,
             before: None,
             after: None,
             allowed: None,
@@ -275,9 +285,9 @@ fn explain_outcome(
         remaining: outcome.remaining(),
         reset_after_us: Some(outcome.reset_after().as_micros_ceil()),
     };
-    let after = match outcome.is_allowed() {
-        true => level_after(quota, &outcome, cost),
-        false => before,
+    let after = match (outcome.is_allowed(), explained.counts) {
+        (true, Counting::Always | Counting::RefundWhen(_)) => level_after(quota, &outcome, cost),
+        (true, Counting::When(_)) | (false, _) => before,
     };
     explained.before = Some(before);
     explained.after = Some(after);
@@ -287,8 +297,9 @@ fn explain_outcome(
         Mode::Enforce => "",
         Mode::Shadow => " This limit only watches: it never refuses anybody.",
     };
-    let result = capitalised(&outcome_in_words(&outcome, quota, cost, after.remaining));
-    explained.words = format!("{terms}. {result}.{only_watches}");
+    let counting = &explained.counts;
+    let result = outcome_in_words(&outcome, quota, cost, after.remaining, counting);
+    explained.words = format!("{terms}. {}.{only_watches}", capitalised(&result));
     let consequence = match (outcome.is_allowed(), explained.mode) {
         (true, _) | (false, Mode::Shadow) => LimitConsequence::Pass,
         (false, Mode::Enforce) => LimitConsequence::Denied {
@@ -313,13 +324,27 @@ fn counter_in_words(parts: &[ExplainedPart], key: &str) -> String {
 }
 
 /// An outcome, with what is left before and after it.
-fn outcome_in_words(outcome: &Outcome, quota: Quota, cost: u64, left_after: u64) -> String {
+fn outcome_in_words(
+    outcome: &Outcome,
+    quota: Quota,
+    cost: u64,
+    left_after: u64,
+    counting: &Counting,
+) -> String {
     let are = if quota.limit() == 1 { "is" } else { "are" };
     let left = format!("{} of {} {are} left", outcome.remaining(), quota.limit());
     match outcome {
-        Outcome::Allowed { .. } => {
-            format!("{left}; this request takes {cost} and leaves {left_after}: allowed")
-        }
+        Outcome::Allowed { .. } => match counting {
+            Counting::Always => {
+                format!("{left}; this request takes {cost} and leaves {left_after}: allowed")
+            }
+            Counting::When(answers) => format!(
+                "{left}; this request takes nothing now, and {cost} when it is answered with {answers}: allowed"
+            ),
+            Counting::RefundWhen(answers) => format!(
+                "{left}; this request takes {cost}, which come back when it is answered with {answers}, and leaves {left_after}: allowed"
+            ),
+        },
         Outcome::Denied { retry_after, .. } => {
             format!(
                 "{left}, and this request needs {cost}: denied. It would pass in {}",
@@ -381,30 +406,6 @@ fn lengthened(span: Nanos, bucket: TokenBucket, cost: u64) -> Nanos {
     Nanos::new(span.get().saturating_add(taken))
 }
 
-/// A duration as people say it, rounded up so that it is never too short.
-pub(super) fn in_words(span: Nanos) -> String {
-    let micros = span.as_micros_ceil();
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{} ms", micros.div_ceil(1_000)),
-        1_000_000..120_000_000 => {
-            let tenths = micros.div_ceil(100_000);
-            if tenths.is_multiple_of(10) {
-                format!("{} s", tenths / 10)
-            } else {
-                format!("{}.{} s", tenths / 10, tenths % 10)
-            }
-        }
-        _ => {
-            let seconds = micros.div_ceil(1_000_000);
-            match (seconds / 3_600, seconds % 3_600 / 60, seconds % 60) {
-                (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-                (hours, minutes, _) => format!("{hours} h {} min", minutes + 1),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
@@ -412,22 +413,6 @@ mod tests {
     use sluicegate_gate::charging::look;
 
     use super::*;
-
-    #[test]
-    fn spans_are_told_as_people_say_them_and_never_too_short() {
-        for (nanos, told) in [
-            (1, "1 µs"),
-            (999_001, "1 ms"),
-            (1_000_001, "2 ms"),
-            (1_500_000_000, "1.5 s"),
-            (58_000_000_000, "58 s"),
-            (58_000_000_001, "58.1 s"),
-            (130_000_000_000, "2 min 10 s"),
-            (7_320_000_000_000, "2 h 3 min"),
-        ] {
-            assert_eq!(in_words(Nanos::new(nanos)), told);
-        }
-    }
 
     /// The explanation is what then happens, for every kind of quota, and it changes nothing.
     #[tokio::test]

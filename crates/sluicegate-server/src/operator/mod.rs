@@ -5,6 +5,7 @@
 //! overrides in force that requests then find in `overrides.rs`. Bans and overrides (each an
 //! [`Order`]) are in a list that all replicas share, `shared_list.rs`.
 
+mod duration_words;
 mod explain;
 mod explained_limit;
 mod history;

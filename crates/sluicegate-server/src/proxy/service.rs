@@ -11,6 +11,7 @@ use http::header::{ALLOW, CONTENT_LENGTH, HeaderMap, HeaderName};
 use http::request::Parts;
 use http_body::Body;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
+use sluicegate_core::Answer;
 use sluicegate_gate::admission::{
     AdmissionRequest, AdmittedRequest, Purpose, Refusal, SentRequest, admit,
 };
@@ -66,7 +67,8 @@ async fn answer(
         guard.access_record = Some(Box::new(AccessRecord::of(&parts)));
     }
     let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &guard).await {
-        Ok(admitted) => {
+        Ok(mut admitted) => {
+            guard.pending = admitted.admitted.pending.take();
             forward_admitted(caller, &snapshot, &mut parts, body, admitted, &mut guard).await
         }
         Err(refused) => refuse(&parts.headers, body, refused, &mut guard).await,
@@ -220,12 +222,16 @@ async fn forward_admitted(
             if let Some(record) = &mut guard.access_record {
                 record.upstream = Some(forwarded.server.authority.clone());
             }
+            if guard.pending.is_some() {
+                settle(&forwarded.answer, is_call, guard);
+            }
             forwarded.answer
         }
         Err(failure) => {
             guard.outcome = RequestOutcome::UpstreamError;
             tracing::debug!(request_id = ?guard.request_id, "{failure}");
             let answer = failure.answer();
+            guard.settle(Answer::http(answer.status.as_u16()), false);
             if is_call {
                 grpc::to_grpc(answer)
             } else {
@@ -239,6 +245,19 @@ async fn forward_admitted(
         snapshot.gate.headers.write(decision, &mut fields);
     }
     answer
+}
+
+/// Settles the charges that wait for the answer of a server. The status of a gRPC call may be in the
+/// trailers, behind the body.
+fn settle(answer: &HttpResponse<BodySource>, is_call: bool, guard: &mut RequestGuard) {
+    let grpc_status = answer.lines.value(&grpc::STATUS);
+    let grpc_status = grpc_status.and_then(|text| str::from_utf8(text).ok()?.parse().ok());
+    let may_have_trailers = is_call && grpc_status.is_none() && answer.body.may_have_trailers();
+    let answer = Answer {
+        status: answer.status.as_u16(),
+        grpc_status,
+    };
+    guard.settle(answer, may_have_trailers);
 }
 
 /// The header lines of a response, as the limiter writes them.

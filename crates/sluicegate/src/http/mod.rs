@@ -38,6 +38,7 @@
 //! ```
 
 mod accept;
+mod awaited_answer;
 mod body;
 mod extract;
 mod headers;
@@ -49,6 +50,7 @@ mod request_id;
 mod response_fields;
 mod service;
 
+pub use awaited_answer::grpc_status;
 pub use body::RateLimitBody;
 pub use extract::{
     AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr,

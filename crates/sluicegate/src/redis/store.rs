@@ -126,6 +126,7 @@ impl RedisStore {
             quota,
             cost,
             enforced,
+            draw,
             ..
         } = *charge;
         StoreCharge {
@@ -135,6 +136,7 @@ impl RedisStore {
             base,
             cost,
             enforced,
+            draw,
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod bodies;
 mod client_ip;
+mod counted_answers;
 mod forwarding;
 mod grpc;
 mod headers;
