@@ -4,7 +4,9 @@
 //! only says the same in another way is no change.
 
 mod access;
+mod counting;
 mod limits;
+mod rejections;
 mod settings;
 
 use crate::typed::Config;
@@ -69,6 +71,7 @@ impl Config {
     /// ```
     pub fn changes_to(&self, new: &Self) -> Vec<Change> {
         let mut changes = limits::changes(self, new);
+        changes.extend(rejections::changes(self, new));
         changes.extend(access::changes(&self.access, &new.access));
         changes.extend(settings::changes(self, new));
         changes

@@ -11,6 +11,7 @@ use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluicegate_core::{Nanos, parse_duration};
@@ -18,6 +19,7 @@ use sluicegate_core::{Nanos, parse_duration};
 use crate::message_text::{expected, one_of, quoted};
 use crate::mistakes::Mistake;
 use crate::tree::{MistakeLog, Node, Value, child_path};
+use crate::typed::BodyFile;
 
 pub(crate) use section::Section;
 
@@ -33,6 +35,8 @@ pub(crate) struct ReadContext<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     /// Sentences about variables that cannot be used.
     pub(crate) warnings: RefCell<Vec<String>>,
+    /// The files that were read with the configuration: bodies of rejections.
+    pub(crate) body_files: RefCell<Vec<Arc<BodyFile>>>,
 }
 
 impl<'a> ReadContext<'a> {
@@ -47,6 +51,7 @@ impl<'a> ReadContext<'a> {
             switched_off: RefCell::default(),
             env,
             warnings: RefCell::default(),
+            body_files: RefCell::default(),
         }
     }
 

@@ -37,7 +37,7 @@ pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::{Source, Syntax};
-pub use summary::{ban_in_words, cost_in_words, quota_in_units, quota_in_words};
+pub use summary::{ban_in_words, cost_in_words, counted_in_words, quota_in_units, quota_in_words};
 pub use typed::*;
 
 use expand::Expander;
@@ -47,7 +47,8 @@ use tree::MistakeLog;
 /// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
 /// environment: those that the text refers to, and the standard ones of OpenTelemetry.
 ///
-/// Files that the configuration names are not opened, except those in `${file:…}`.
+/// Files that the configuration names are not opened, except those in `${file:…}` and the bodies of
+/// rejections.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
     read(source, env, convert::config)
 }

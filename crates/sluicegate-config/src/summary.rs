@@ -6,9 +6,11 @@
 pub(crate) mod ban;
 mod conditions;
 pub(crate) mod cost;
+mod counting;
 mod external;
 pub(crate) mod limit;
 mod principals;
+mod rejection;
 mod replacement;
 mod store;
 mod traces;
@@ -17,8 +19,10 @@ use std::fmt::Display;
 
 pub use ban::ban_in_words;
 pub use cost::of as cost_in_words;
+pub use counting::counted as counted_in_words;
 pub use limit::numbers as quota_in_words;
 pub use limit::units as quota_in_units;
+pub(crate) use rejection::{is_default, rejection};
 pub(crate) use store::failure;
 pub(crate) use traces::share_in_words;
 
@@ -66,6 +70,7 @@ impl Config {
                 .iter()
                 .filter_map(|path| off_in_words(path)),
         );
+        words.extend(rejection::of_all(self));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }

@@ -28,7 +28,7 @@ pub use external::{
     ServiceAddress,
 };
 pub use listeners::{Admin, Decisions, DecisionsTls};
-pub use output::{BodyStyle, Log, LogFormat, Response};
+pub use output::{BodyFile, BodyStyle, Log, LogFormat, Response};
 pub use proxy::{Bounds, Proxy, Route, ServerTls, Timeouts, Upstream, UpstreamHttp};
 pub use store::{Redis, RedisMode, RedisTls, SecretSource, Store, StoreKind};
 pub use traces::{ParentSampling, SecretHeaders, TraceBatch, TraceSampling, TraceShare, Traces};

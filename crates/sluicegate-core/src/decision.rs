@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::limit::Limit;
 use crate::list::List;
+use crate::own_rejection::OwnRejection;
 use crate::policy::Policy;
 use crate::quota::Quota;
 use crate::time::Nanos;
@@ -192,6 +193,12 @@ impl Decision {
     pub fn denials(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
         self.outcomes()
             .filter(|(_, charged)| charged.enforced && !charged.outcome.is_allowed())
+    }
+
+    /// The response of its own that the first limit that denied the request has, with that limit.
+    pub fn own_rejection(&self) -> Option<(&Limit, &OwnRejection)> {
+        let (limit, _) = self.denials().next()?;
+        Some((limit, limit.reject.as_deref()?))
     }
 
     /// The enforced limit that response headers describe: the denial with the longest wait, else

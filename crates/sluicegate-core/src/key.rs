@@ -5,6 +5,7 @@
 //! caller who chooses the value of one part cannot make it look like two parts, like another kind
 //! of part, or like the stand-in for a part that is missing.
 
+mod detached;
 mod part_value;
 
 pub use part_value::PartValue;
@@ -13,6 +14,8 @@ use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
+pub use self::detached::DetachedKey;
+use self::detached::DetachedPart;
 use crate::address;
 use crate::cookie::cookie;
 use crate::limit::{KeyPart, Limit};
@@ -65,6 +68,8 @@ enum KeySource<'a> {
     Shared,
     /// In place of the caller: the tenant that a limits service knows behind it.
     Tenant(&'a str),
+    /// The values of a request that is over.
+    Detached(&'a [DetachedPart]),
 }
 
 impl<'a> Key<'a> {
@@ -164,6 +169,11 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The values of the key, for use when its request is over.
+    pub fn detach(&self) -> DetachedKey {
+        DetachedKey::of(self)
+    }
+
     /// The limit this key belongs to.
     pub fn limit(&self) -> &'a Limit {
         self.limit
@@ -204,14 +214,22 @@ impl<'a> Key<'a> {
             }
             KeySource::Shared => Some(PartValue::Shared),
             KeySource::Tenant(tenant) => Some(PartValue::Tenant(tenant)),
-            KeySource::Subject(_) | KeySource::Given(_) | KeySource::Raw(_) => None,
+            KeySource::Subject(_)
+            | KeySource::Given(_)
+            | KeySource::Raw(_)
+            | KeySource::Detached(_) => None,
         };
         let (own, raw) = match source {
             KeySource::Subject(_) | KeySource::Given(_) => (limit.key.as_slice(), &[][..]),
             KeySource::Raw(raw) => (&[][..], raw),
-            KeySource::AddressInstead(_) | KeySource::Shared | KeySource::Tenant(_) => {
-                (&[][..], &[][..])
-            }
+            KeySource::AddressInstead(_)
+            | KeySource::Shared
+            | KeySource::Tenant(_)
+            | KeySource::Detached(_) => (&[][..], &[][..]),
+        };
+        let detached = match source {
+            KeySource::Detached(values) => values,
+            _ => &[],
         };
         let own = own
             .iter()
@@ -227,10 +245,12 @@ impl<'a> Key<'a> {
                 KeySource::Raw(_)
                 | KeySource::AddressInstead(_)
                 | KeySource::Shared
-                | KeySource::Tenant(_) => PartValue::Shared,
+                | KeySource::Tenant(_)
+                | KeySource::Detached(_) => PartValue::Shared,
             });
         own.chain(instead)
             .chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
+            .chain(detached.iter().map(DetachedPart::value))
     }
 }
 

@@ -20,6 +20,7 @@ pub mod address;
 pub mod algorithm;
 mod charge;
 mod cookie;
+mod counting;
 mod decision;
 mod factor;
 mod failure;
@@ -29,6 +30,7 @@ mod legacy;
 mod limit;
 mod list;
 mod missing_key;
+mod own_rejection;
 mod path;
 mod policy;
 mod query;
@@ -41,11 +43,12 @@ mod time;
 mod units;
 
 pub use ad_hoc::AdHoc;
-pub use charge::Charge;
+pub use charge::{Charge, DetachedCharge, Draw};
+pub use counting::{Answer, AnswerPattern, AnswerPatternError, AnswerSet, Counting};
 pub use decision::{Decision, LimitOutcome, Outcome};
 pub use factor::{Factor, FactorError, FactorRule};
 pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
-pub use key::{Key, PartValue};
+pub use key::{DetachedKey, Key, PartValue};
 pub use layout_collision::edge_guard_kind;
 pub use legacy::LegacyLimit;
 pub use limit::{
@@ -54,6 +57,7 @@ pub use limit::{
 };
 pub use list::List;
 pub use missing_key::{MissingKey, MissingReason};
+pub use own_rejection::{OwnBody, OwnRejection, RejectionError, RejectionText, RejectionValues};
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
     Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,

@@ -25,15 +25,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{StatusCode, Uri};
-use sluicegate::http::{Misread, RateLimitLine};
-use sluicegate::{StoreError, Verdict};
+use sluicegate::http::{Misread, RateLimitLine, Rejection};
+use sluicegate::{PendingCharges, StoreError, Verdict};
 use sluicegate_core::{Charge, Decision, FailureStatus, MissingKey, PartValue, Stage, Subject};
 
 pub use self::candidate::{Candidate, DescribedRequest, NamedCharges, SentRequest};
 pub use self::record::{AdmissionRecord, CallerFacts};
 pub use self::ruling::{automatic_ban_of, of_caller as ruling_of_caller};
 use crate::auth::{KeysUnavailable, Unauthorized, UnverifiedHeaders};
-use crate::charging::charge_request;
+use crate::charging::{ChargedRequest, charge_request};
 use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
@@ -73,6 +73,9 @@ pub struct Admitted {
     pub routing: Option<Arc<ExternalLimits>>,
     /// Credentials that were not found valid; whoever forwards the request removes them.
     pub unverified: UnverifiedHeaders,
+    /// The charges that wait for the answer. A front door that sees it settles them (`settling.rs`);
+    /// one that does not drops them, and such limits are only looked at.
+    pub pending: Option<Box<PendingCharges>>,
 }
 
 impl Admitted {
@@ -134,6 +137,27 @@ impl Refusal {
             Self::Unauthorized(_) => DecisionAnswer::Unauthorized,
             Self::Limited(_) => DecisionAnswer::Limited,
             Self::Unavailable { .. } | Self::KeysUnavailable(_) => DecisionAnswer::Unavailable,
+        }
+    }
+
+    /// The response that tells of it; `None` for bans and credentials.
+    pub(crate) fn rejection(&self) -> Option<Rejection<'_>> {
+        match self {
+            Self::Misread(misread) => Some(misread.into()),
+            Self::Limited(decision) => Some(Rejection::Limited(decision)),
+            Self::Unavailable { status, .. } => Some(Rejection::Unavailable(*status)),
+            Self::Unidentified(missing) => Some(Rejection::Unidentified(missing)),
+            Self::Banned | Self::Unauthorized(_) | Self::KeysUnavailable(_) => None,
+        }
+    }
+
+    /// The status of the response, for callers that are not gRPC.
+    pub fn status(&self) -> StatusCode {
+        match (self, self.rejection()) {
+            (_, Some(rejection)) => rejection.status(),
+            (Self::Unauthorized(_), None) => StatusCode::UNAUTHORIZED,
+            (Self::KeysUnavailable(_), None) => StatusCode::SERVICE_UNAVAILABLE,
+            (_, None) => StatusCode::FORBIDDEN,
         }
     }
 
@@ -201,15 +225,21 @@ impl Entrance<'_> {
         let Self { gate, snapshot, .. } = self;
         let charges = snapshot.policy.charges_at(stage, subject, cost);
         let charges = charges.map_err(Refusal::Unidentified)?;
-        let (verdict, routing) = charge_request(gate, snapshot, subject, headers, &charges).await;
-        self.conclude(verdict, routing, Some(subject), &charges)
+        let charged = charge_request(gate, snapshot, subject, headers, &charges).await;
+        let ChargedRequest {
+            verdict,
+            routing,
+            pending,
+        } = charged;
+        let mut admitted = self.conclude(verdict, Some(subject), &charges)?;
+        (admitted.routing, admitted.pending) = (routing, pending);
+        Ok(admitted)
     }
 
     /// Makes a verdict final: a denial by a limit, and nothing else, writes the `RATE_LIMIT` line.
     fn conclude(
         self,
         verdict: Verdict,
-        routing: Option<Arc<ExternalLimits>>,
         subject: Option<&Subject<'_>>,
         charges: &[Charge<'_>],
     ) -> Result<Admitted, Refusal> {
@@ -217,7 +247,7 @@ impl Entrance<'_> {
             Verdict::Forward(decision) => (Some(decision), false),
             Verdict::ForwardUnchecked(_) => (None, true),
             Verdict::Reject(decision) => {
-                self.write_rate_limit_line(subject, charges);
+                self.write_rate_limit_line(subject, charges, &decision);
                 let client_ip = subject.and_then(|subject| subject.client_ip);
                 denials::count(self.gate, self.snapshot, &decision, charges, client_ip);
                 return Err(Refusal::Limited(decision));
@@ -235,14 +265,18 @@ impl Entrance<'_> {
         Ok(Admitted {
             decision,
             is_unchecked,
-            routing,
-            unverified: UnverifiedHeaders::default(),
+            ..Admitted::default()
         })
     }
 
     /// Writes the line that fail2ban reads. It is about an address: a counter that is named by
     /// anything else has none, and no line.
-    fn write_rate_limit_line(self, subject: Option<&Subject<'_>>, charges: &[Charge<'_>]) {
+    fn write_rate_limit_line(
+        self,
+        subject: Option<&Subject<'_>>,
+        charges: &[Charge<'_>],
+        decision: &Decision,
+    ) {
         if !self.snapshot.log_rejections {
             return;
         }
@@ -255,7 +289,7 @@ impl Entrance<'_> {
             None if named.client_ip.is_some() => &named,
             None => return,
         };
-        let line = RateLimitLine::new(subject, StatusCode::TOO_MANY_REQUESTS);
+        let line = RateLimitLine::new(subject, Rejection::Limited(decision).status());
         self.gate.access_log.rate_limit_line(&line);
     }
 }

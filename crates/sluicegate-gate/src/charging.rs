@@ -6,26 +6,38 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Clock, Engine, Settlement, Store, StoreError, Verdict};
-use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Subject};
+use sluicegate::{Clock, Engine, PendingCharges, Settlement, Store, StoreError, Verdict};
+use sluicegate_core::{Charge, Counting, Draw, List, Nanos, Outcome, Quota, Subject};
 
 use crate::external::{ExternalLimits, SpelledHeaders};
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
 use crate::terms::{ExternalTerms, OnBehalf, TermedCharge};
 
+/// The result of charging a request.
+pub(crate) struct ChargedRequest {
+    pub(crate) verdict: Verdict,
+    /// The limits service's answer, where it names a server or a timeout for the caller.
+    pub(crate) routing: Option<Arc<ExternalLimits>>,
+    /// The charges that wait for the answer to the request.
+    pub(crate) pending: Option<Box<PendingCharges>>,
+}
+
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
-/// Returns the limits service's answer too, where it names a server or a timeout for the caller.
 pub(crate) async fn charge_request(
     gate: &Gate,
     snapshot: &Snapshot,
     subject: &Subject<'_>,
     headers: SpelledHeaders<'_>,
     charges: &[Charge<'_>],
-) -> (Verdict, Option<Arc<ExternalLimits>>) {
+) -> ChargedRequest {
     let Some(external) = &snapshot.external else {
+        if awaits_answer(snapshot, charges) {
+            let awaiting = Box::pin(take_awaiting(gate, snapshot, charges, None));
+            return awaiting.await.routed(None);
+        }
         let verdict = take(gate, snapshot, charges, None, UnlimitedCharge::Drop).await;
-        return (verdict, None);
+        return ChargedRequest::of(verdict);
     };
     let request = OnBehalf {
         method: subject.method,
@@ -37,8 +49,54 @@ pub(crate) async fn charge_request(
         // In a box: most requests need no room for this.
         None => Box::pin(ExternalTerms::ask(external, charges, &request)).await,
     };
+    if awaits_answer(snapshot, charges) {
+        let awaiting = Box::pin(take_awaiting(gate, snapshot, charges, Some(&terms)));
+        return awaiting.await.routed(terms.routing());
+    }
     let verdict = take(gate, snapshot, charges, Some(&terms), UnlimitedCharge::Drop).await;
-    (verdict, terms.routing())
+    ChargedRequest::of(verdict).routed(terms.routing())
+}
+
+impl ChargedRequest {
+    fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            routing: None,
+            pending: None,
+        }
+    }
+
+    fn routed(self, routing: Option<Arc<ExternalLimits>>) -> Self {
+        Self { routing, ..self }
+    }
+}
+
+/// True when a charge of a request waits for its answer. Without such limits that is one load.
+fn awaits_answer(snapshot: &Snapshot, charges: &[Charge<'_>]) -> bool {
+    let waits = |charge: &Charge<'_>| charge.key.limit().counting != Counting::Always;
+    snapshot.policy.awaits_answers() && charges.iter().any(waits)
+}
+
+/// Takes charges of which some wait for the answer, and returns those.
+async fn take_awaiting<'a>(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'a>],
+    terms: Option<&'a ExternalTerms>,
+) -> ChargedRequest {
+    let changed = under_terms(gate, charges, terms, UnlimitedCharge::Drop);
+    let charges = changed.as_deref().unwrap_or(charges);
+    let since = gate.engine.clock().now();
+    let settlement = gate.engine.decide(charges).await;
+    record(gate, snapshot, charges, &settlement);
+    let pending = PendingCharges::of(&snapshot.policy, charges, since, |index| {
+        settlement.is_taken(index)
+    });
+    let verdict = settlement.into_verdict(&snapshot.policy, charges);
+    ChargedRequest {
+        pending: pending.filter(|_| verdict.is_forwarded()),
+        ..ChargedRequest::of(verdict)
+    }
 }
 
 /// Takes charges that a caller names, all or nothing. Every charge has an entry in the decision: one
@@ -121,18 +179,23 @@ fn under_terms<'a>(
 }
 
 /// Counts what each limit decided, and samples it. A charge of nothing is a look, which leaves no
-/// trace.
+/// trace; a look before the answer leaves one only where it denied the request.
 fn record(gate: &Gate, snapshot: &Snapshot, charges: &[Charge<'_>], settlement: &Settlement) {
     for (index, charge) in charges.iter().enumerate() {
         let Some(outcome) = settlement.outcome(index) else {
             continue;
         };
-        if charge.cost > 0 {
-            snapshot.counts.count(charge, outcome);
-            gate.top_keys.record(&charge.key, !outcome.is_allowed());
-            gate.decision_stream.record(charge, outcome);
+        if charge.cost > 0 && (charge.draw == Draw::Take || !outcome.is_allowed()) {
+            record_one(gate, snapshot, charge, outcome);
         }
     }
+}
+
+/// Counts and samples one charge. A charge of another configuration is counted as well.
+pub(crate) fn record_one(gate: &Gate, snapshot: &Snapshot, charge: &Charge<'_>, outcome: &Outcome) {
+    snapshot.counts.count(charge, outcome);
+    gate.top_keys.record(&charge.key, !outcome.is_allowed());
+    gate.decision_stream.record(charge, outcome);
 }
 
 /// Gives back the units of charges that were drawn `age` ago.
@@ -245,21 +308,17 @@ pub async fn inspect(
     }
 }
 
-/// The outcome that a charge would have. The charge goes in together with one that can never pass,
-/// and all or nothing means nothing: the counter is read and stays as it is.
+/// The outcome that a charge would have; the counter stays as it is.
 pub async fn look<S: Store, C: Clock>(
     engine: &Engine<S, C>,
     charge: Charge<'_>,
 ) -> Result<Outcome, StoreError> {
     let charge = Charge {
         enforced: true,
+        draw: Draw::Look,
         ..charge
     };
-    let impossible = Charge {
-        cost: u64::MAX,
-        ..charge
-    };
-    let settlement = engine.decide(&[charge, impossible]).await;
+    let settlement = engine.decide(&[charge]).await;
     match (settlement.outcome(0), &settlement) {
         (Some(outcome), _) => Ok(*outcome),
         (None, Settlement::Unavailable { error, .. } | Settlement::Unchecked(error)) => {

@@ -205,7 +205,7 @@ struct DecisionEvent<'a> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Key, Limit, Quota};
+    use sluicegate_core::{Draw, Key, Limit, Quota};
 
     use super::*;
 
@@ -220,6 +220,7 @@ mod tests {
                 key,
                 quota,
                 cost: 1,
+                draw: Draw::Take,
                 limit_index: 0,
                 enforced: true,
                 on_failure: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use sluicegate::{Engine, MonotonicClock, NodeState};
+use sluicegate::{Backlog, Engine, MonotonicClock, NodeState};
 use sluicegate_config::Config;
 use tokio::runtime::Handle;
 
@@ -43,9 +43,11 @@ pub struct Gate {
     /// Spans for a collector, if one is configured.
     pub traces: Option<Traces>,
     externals: Externals,
-    /// Drives what is not tied to a request.
-    background: Handle,
     versions: AtomicU64,
+    /// Drives what is not tied to a request.
+    pub(crate) background: Handle,
+    /// The charges that are settled after their answer was sent.
+    pub(crate) backlog: Backlog,
 }
 
 impl Gate {
@@ -76,8 +78,9 @@ impl Gate {
             decision_stream: DecisionStream::default(),
             traces,
             externals,
-            background,
             versions: AtomicU64::new(1),
+            background,
+            backlog: Backlog::default(),
         })
     }
 

@@ -14,6 +14,7 @@
 pub mod admission;
 pub mod charging;
 pub mod refusal_response;
+pub mod settling;
 
 // State: shared by all requests, and of one configuration.
 pub mod gate;

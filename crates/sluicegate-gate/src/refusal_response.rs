@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use sluicegate::http::{Rejection, ResponseFields};
+use sluicegate::http::ResponseFields;
 use sluicegate_config::BodyStyle;
 
 use crate::admission::Refusal;
 use crate::auth::KeysUnavailable;
+use crate::request_id::RequestId;
 use crate::snapshot::Snapshot;
 
 /// Whether the client that reads the response may be a gRPC client.
@@ -19,38 +20,23 @@ pub enum GrpcClients {
     Excluded,
 }
 
-/// Writes the lines of a refusal, and gives its status and body. The body has the form that the
-/// client's headers ask for, or the one that the configuration fixes.
+/// Writes the lines of a refusal, and gives its status and body. The body is the limit's own, or has
+/// the form that the client's headers ask for, or the one that the configuration fixes.
 pub fn write_refusal(
     refusal: &Refusal,
     snapshot: &Snapshot,
     request_headers: &HeaderMap,
+    request_id: &RequestId,
     grpc_clients: GrpcClients,
     fields: &mut impl ResponseFields,
 ) -> (StatusCode, Bytes) {
-    let rejection = match refusal {
-        Refusal::Misread(misread) => Rejection::from(misread),
-        Refusal::Limited(decision) => Rejection::Limited(decision),
-        Refusal::Unavailable { status, .. } => Rejection::Unavailable(*status),
-        Refusal::Unidentified(missing) => Rejection::Unidentified(missing),
-        Refusal::Banned => {
-            append_text(fields);
-            return (StatusCode::FORBIDDEN, Bytes::from_static(b"Forbidden"));
-        }
-        Refusal::Unauthorized(unauthorized) => {
-            append_text(fields);
-            let challenge = unauthorized.challenge();
-            fields.append(&WWW_AUTHENTICATE, |text| {
-                text.extend_from_slice(challenge.as_bytes());
-            });
-            let sentence = unauthorized.to_string().into();
-            return (StatusCode::UNAUTHORIZED, sentence);
-        }
-        Refusal::KeysUnavailable(missing) => return write_keys_unavailable(missing, fields),
+    let Some(rejection) = refusal.rejection() else {
+        return write_without_limits(refusal, fields);
     };
     let fixed = match snapshot.body {
         BodyStyle::Auto if grpc_clients == GrpcClients::Possible => {
-            return rejection.write(request_headers, &snapshot.headers, fields);
+            let id = request_id.as_str();
+            return rejection.write(request_headers, &snapshot.headers, id, fields);
         }
         BodyStyle::Auto => None,
         BodyStyle::Text => Some("text/plain"),
@@ -72,7 +58,29 @@ pub fn write_refusal(
             }
         }
     }
-    rejection.write(&negotiated, &snapshot.headers, fields)
+    rejection.write(&negotiated, &snapshot.headers, request_id.as_str(), fields)
+}
+
+/// Writes a refusal that has nothing to do with limits: a ban, a wrong credential, missing keys.
+fn write_without_limits(
+    refusal: &Refusal,
+    fields: &mut impl ResponseFields,
+) -> (StatusCode, Bytes) {
+    match refusal {
+        Refusal::KeysUnavailable(missing) => write_keys_unavailable(missing, fields),
+        Refusal::Unauthorized(unauthorized) => {
+            append_text(fields);
+            let challenge = unauthorized.challenge();
+            fields.append(&WWW_AUTHENTICATE, |text| {
+                text.extend_from_slice(challenge.as_bytes());
+            });
+            (refusal.status(), unauthorized.to_string().into())
+        }
+        _ => {
+            append_text(fields);
+            (refusal.status(), Bytes::from_static(b"Forbidden"))
+        }
+    }
 }
 
 /// Tells a caller with a token when to come back.

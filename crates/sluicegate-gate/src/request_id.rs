@@ -11,9 +11,10 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate::http::{REQUEST_ID, REQUEST_ID_MAX, sent_request_id};
 
 /// The header that carries the id, to the server behind and back to the client.
-pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+pub const HEADER: HeaderName = REQUEST_ID;
 
 thread_local! {
     /// The next id of this thread; `None` before its first.
@@ -29,13 +30,13 @@ pub struct RequestId(IdText);
 enum IdText {
     /// Made here: 32 hexadecimal digits.
     Made([u8; 32]),
-    /// Sent by a trusted proxy, and [valid](is_valid).
+    /// Sent by a trusted proxy, and plain.
     Sent(HeaderValue),
 }
 
 impl RequestId {
     /// The longest id that is kept, in bytes.
-    pub const LENGTH_MAX: usize = 128;
+    pub const LENGTH_MAX: usize = REQUEST_ID_MAX;
 
     /// A new id.
     pub fn next() -> Self {
@@ -52,19 +53,13 @@ impl RequestId {
     }
 
     /// The id that a trusted proxy gave the request, or a new one. Ids of other peers, ids that come
-    /// twice and ids that are not valid are not believed.
-    ///
-    /// Valid are 1 to [`RequestId::LENGTH_MAX`] letters, digits and `-._~:/+=@`: enough for the ids of
-    /// other proxies, and nothing that ends a log line, a field or a quoted text.
+    /// twice and ids that are not plain ([`sent_request_id`]) are not believed.
     pub fn of_request(headers: &HeaderMap, peer_is_trusted: bool) -> Self {
-        if !peer_is_trusted {
+        if !peer_is_trusted || sent_request_id(headers).is_none() {
             return Self::next();
         }
-        let mut sent = headers.get_all(HEADER).iter();
-        match (sent.next(), sent.next()) {
-            (Some(only), None) if is_valid(only.as_bytes()) => Self(IdText::Sent(only.clone())),
-            _ => Self::next(),
-        }
+        let sent = headers.get(HEADER).cloned();
+        sent.map_or_else(Self::next, |sent| Self(IdText::Sent(sent)))
     }
 
     /// The id as text.
@@ -88,12 +83,6 @@ impl RequestId {
             .then(|| u128::from_str_radix(digits, 16).ok())
             .flatten()
     }
-}
-
-/// See [`RequestId::of_request`].
-fn is_valid(id: &[u8]) -> bool {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@".contains(byte);
-    (1..=RequestId::LENGTH_MAX).contains(&id.len()) && id.iter().all(is_plain)
 }
 
 fn digit(value: u8) -> u8 {

@@ -229,11 +229,14 @@ pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
         .external
         .iter()
         .filter_map(|external| external.service.at().ca_file.clone());
+    let bodies = config.response.body_files.iter();
+    let bodies = bodies.map(|file| file.path.clone());
     let mut files: Vec<PathBuf> = certificates
         .chain(authorities)
         .chain(api_keys)
         .chain(tokens)
         .chain(service)
+        .chain(bodies)
         .collect();
     files.dedup();
     files

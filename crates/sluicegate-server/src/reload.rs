@@ -71,6 +71,7 @@ struct RunningConfig {
 ///
 /// The hashes of the named files are taken before the files are loaded. If a file changes in
 /// between, the hash is of the older content, so the next check sees a difference and loads again.
+/// Bodies of rejections are loaded with the YAML, and their hashes are of what was read then.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigContent {
     /// The hash of the text.
@@ -81,10 +82,19 @@ pub(crate) struct ConfigContent {
 
 impl ConfigContent {
     pub(crate) fn of(loaded: &LoadedConfig) -> Self {
-        Self::new(loaded.text.as_bytes(), &files_of(&loaded.config))
+        let bodies = &loaded.config.response.body_files;
+        let hash_of = |file: &PathBuf| match bodies.iter().find(|body| body.path == *file) {
+            Some(body) => Some(Sha256::digest(&body.text).into()),
+            None => file_hash::sha256_of(file).ok(),
+        };
+        Self {
+            text: Sha256::digest(&loaded.text).into(),
+            named: files_of(&loaded.config).iter().map(hash_of).collect(),
+        }
     }
 
-    fn new(text: &[u8], named: &[PathBuf]) -> Self {
+    /// The content of files as it is now.
+    fn of_files(text: &[u8], named: &[PathBuf]) -> Self {
         let named = named
             .iter()
             .map(|file| file_hash::sha256_of(file).ok())
@@ -334,7 +344,7 @@ impl Reloader {
 
     /// The content of the watched files now.
     fn content_now(&self, file: &Path) -> ConfigContent {
-        ConfigContent::new(
+        ConfigContent::of_files(
             &std::fs::read(file).unwrap_or_default(),
             &self.configuration.files(),
         )

@@ -40,6 +40,8 @@
 //! | `now` before any of these | the policy is reloaded with other numbers for this limit, and what is owed stays owed in units |
 //! | `at 1s spend 2 => …` | 2 units of every limit, all or nothing |
 //! | `at 1s spend 1 of a and 2 of b => …` | units of some limits, all or nothing |
+//! | `at 1s look 2 => …` | whether so many units are there; none is taken |
+//! | `at 1s spend 1 of a and look 2 of b => …` | both in one request |
 //! | `at 1s peek => …` | a look, `of a` where there are several limits |
 //! | `at 1s refund 2 drawn 50ms ago => …` | units given back; without an age, all of them |
 //! | `at 1s reset` | the counters are forgotten |
@@ -229,6 +231,7 @@ pub const TRANSCRIPTS: &[(&str, &str)] = embedded![
     "leaky-refund.txt",
     "leaky.txt",
     "legacy.txt",
+    "look.txt",
     "million-per-second.txt",
     "mixed-machines.txt",
     "peek.txt",

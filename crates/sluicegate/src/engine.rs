@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluicegate_core::{
-    Charge, Decision, FailurePolicy, FailureStatus, LimitOutcome, List, Nanos, Outcome, Policy,
+    Answer, Charge, Decision, FailurePolicy, FailureStatus, LimitOutcome, List, Nanos, Outcome,
+    Policy,
 };
 
 use crate::clock::{Clock, MonotonicClock};
@@ -18,6 +19,7 @@ use crate::failure::{Substitute, failure_policy_of, substitute_for};
 use crate::fallback::{Fallback, HoldOutcome, is_admitted};
 use crate::health::{FailureCounts, StoreHealth};
 use crate::local::LocalStore;
+use crate::pending::PendingCharges;
 use crate::store::{Store, StoreError};
 use crate::verdict::Verdict;
 
@@ -77,13 +79,26 @@ impl Settlement {
         }
     }
 
+    /// True when the store took the charge at `index`; what this replica took on its own is not in
+    /// the store.
+    pub fn is_taken(&self, index: usize) -> bool {
+        match self {
+            Self::Decided(outcomes) => outcomes.get(index).is_some_and(Outcome::is_allowed),
+            Self::Owed(_) | Self::Degraded(_) | Self::Unavailable { .. } | Self::Unchecked(_) => {
+                false
+            }
+        }
+    }
+
     /// The same entries behind those of earlier charges, which the store decided.
     fn after(self, earlier: &[Outcome]) -> Self {
+        let both = |later: &[Option<Outcome>]| {
+            let earlier = earlier.iter().map(|outcome| Some(*outcome));
+            earlier.chain(later.iter().copied()).collect()
+        };
         match self {
-            Self::Degraded(later) => {
-                let earlier = earlier.iter().map(|outcome| Some(*outcome));
-                Self::Degraded(earlier.chain(later.iter().copied()).collect())
-            }
+            Self::Owed(later) => Self::Owed(both(&later)),
+            Self::Degraded(later) => Self::Degraded(both(&later)),
             whole => whole,
         }
     }
@@ -271,6 +286,35 @@ impl<S: Store, C: Clock> Engine<S, C> {
         }
         health.answered(charges, *on_failure, clock);
         Settlement::Decided(outcomes)
+    }
+
+    /// Settles the charges of a request by its answer: takes those that it counts, each on its own
+    /// if there is room, and gives back those that it frees. `None` stands for an answer that
+    /// nobody knows, because the caller went away: it counts, and frees nothing.
+    ///
+    /// Returns the charges that were taken, with their outcomes.
+    pub async fn settle<'p>(
+        &self,
+        pending: &'p PendingCharges,
+        answer: Option<Answer>,
+    ) -> Vec<(Charge<'p>, Outcome)> {
+        let to_take = pending.to_take(answer);
+        let mut taken = Vec::new();
+        if !to_take.is_empty() {
+            let settlement = self.decide(&to_take).await;
+            for (index, charge) in to_take.iter().enumerate() {
+                let outcome = settlement.outcome(index);
+                if let Some(outcome) = outcome.filter(|outcome| outcome.is_allowed()) {
+                    taken.push((*charge, *outcome));
+                }
+            }
+        }
+        let to_give_back = pending.to_give_back(answer);
+        if !to_give_back.is_empty() {
+            let age = self.clock.now().since(pending.since());
+            self.refund(&to_give_back, age).await;
+        }
+        taken
     }
 
     /// Forgets the counters of charges: each is full again, here and in the store.

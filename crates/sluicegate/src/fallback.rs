@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Charge, FailurePolicy, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, Draw, FailurePolicy, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::failure::failure_policy_of;
@@ -203,7 +203,9 @@ impl Fallback {
         let Some(counters) = self.counters.get() else {
             return;
         };
-        for held in held.iter().filter(|held| held.outcome.is_allowed()) {
+        let is_taken =
+            |held: &&HeldCharge<'_>| held.outcome.is_allowed() && held.charge.draw == Draw::Take;
+        for held in held.iter().filter(is_taken) {
             counters.give_back(&held.charge, Some(held.before), held.taken_at, now);
         }
     }

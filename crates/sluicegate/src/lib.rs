@@ -69,6 +69,7 @@
 //! **Invariant:** time enters in [`Clock::now`] and nowhere else.
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod clock;
 pub mod conformance;
 #[cfg(doctest)]
@@ -82,6 +83,7 @@ pub mod http;
 mod layout;
 mod limiter;
 mod local;
+mod pending;
 #[cfg(feature = "redis")]
 mod redis;
 mod store;
@@ -98,22 +100,26 @@ pub use self::redis::{
     NodeState, OptionsError, ParseEndpointError, Recovery, RedisHealth, RedisMode, RedisOptions,
     RedisStore, RedisWaits, Secret, SecretError, TlsOptions,
 };
+pub use backlog::{BackgroundWork, Backlog};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use engine::{Engine, Settlement};
 pub use health::FailureCounts;
 pub use layout::StoredNames;
 pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
+pub use pending::PendingCharges;
 pub use sluicegate_core::address::Prefixes;
 pub use sluicegate_core::{
-    AmbiguousPath, BanRule, Charge, ClaimMatch, Cost, Decision, DescriptorMatch, DripBucket,
-    Factor, FactorError, FactorRule, FailurePolicy, FailureStatus, FailureStatusError, HeaderCost,
-    HeaderMatch, HeaderStyle, HeaderValue, Headers, HostPattern, Key, KeyLayout, KeyPart,
-    LegacyLimit, Limit, LimitOutcome, List, Match, MissingKey, MissingReason, Mode, Nanos,
-    NoHeaders, OnMissingKey, Outcome, ParseRateError, ParseRuleError, PathPattern, Policy,
-    PolicyError, PolicyErrors, Principal, ProxyHeader, QueryMatch, Quota, QuotaError, QuotaSource,
-    RedisClock, ScaledPart, SlidingWindow, Stage, Subject, Timestamp, TokenBucket,
-    UnknownFailurePolicy, ValueMatch, algorithm,
+    AmbiguousPath, Answer, AnswerPattern, AnswerPatternError, AnswerSet, BanRule, Charge,
+    ClaimMatch, Cost, Counting, Decision, DescriptorMatch, DetachedCharge, DetachedKey, Draw,
+    DripBucket, Factor, FactorError, FactorRule, FailurePolicy, FailureStatus, FailureStatusError,
+    HeaderCost, HeaderMatch, HeaderStyle, HeaderValue, Headers, HostPattern, Key, KeyLayout,
+    KeyPart, LegacyLimit, Limit, LimitOutcome, List, Match, MissingKey, MissingReason, Mode, Nanos,
+    NoHeaders, OnMissingKey, Outcome, OwnBody, OwnRejection, ParseRateError, ParseRuleError,
+    PathPattern, Policy, PolicyError, PolicyErrors, Principal, ProxyHeader, QueryMatch, Quota,
+    QuotaError, QuotaSource, RedisClock, RejectionError, RejectionText, RejectionValues,
+    ScaledPart, SlidingWindow, Stage, Subject, Timestamp, TokenBucket, UnknownFailurePolicy,
+    ValueMatch, algorithm,
 };
 pub use store::{Store, StoreError};
 pub use verdict::Verdict;

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Charge, FailurePolicy, Limit, MissingKey, Nanos, Policy, PolicyErrors, Subject,
+    Answer, Charge, Draw, FailurePolicy, Limit, List, MissingKey, Nanos, Policy, PolicyErrors,
+    Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Engine;
 use crate::health::FailureCounts;
 use crate::local::LocalStore;
+use crate::pending::PendingCharges;
 use crate::store::{Store, StoreError};
 use crate::verdict::Verdict;
 
@@ -88,6 +90,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
+    /// The same, with the charges that wait for the answer to the request, if any do
+    /// ([`Limit::counting`]); [`Limiter::settle`] finishes them. Without it, limits that count by
+    /// the answer count nothing.
+    pub async fn check_pending(
+        &self,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> (Verdict, Option<Box<PendingCharges>>) {
+        let policy = self.policy();
+        let charges = match policy.charges_for(subject, cost) {
+            Ok(charges) => charges,
+            Err(missing) => return (Verdict::Unidentified(missing), None),
+        };
+        if !policy.awaits_answers() {
+            return (self.take(&policy, &charges).await, None);
+        }
+        let since = self.clock().now();
+        let settlement = self.engine().decide(&charges).await;
+        let pending =
+            PendingCharges::of(&policy, &charges, since, |index| settlement.is_taken(index));
+        let verdict = settlement.into_verdict(&policy, &charges);
+        let pending = pending.filter(|_| verdict.is_forwarded());
+        (verdict, pending)
+    }
+
+    /// Takes the charges that the answer to a request counts, and gives back those that it frees.
+    /// `None` stands for an answer that nobody knows, because the caller went away before it came:
+    /// it counts, and frees nothing.
+    pub async fn settle(&self, pending: &PendingCharges, answer: Option<Answer>) {
+        self.engine().settle(pending, answer).await;
+    }
+
     /// Looks at every counter that a request would be charged to, and takes nothing: each outcome
     /// tells what remains.
     pub async fn peek(&self, subject: &Subject<'_>) -> Verdict {
@@ -109,11 +143,22 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Gives back the units that a request was charged `age` ago; zero gives back all of them. A
-    /// counter never holds more than its burst.
+    /// counter never holds more than its burst, and one that was only looked at gets nothing.
     pub async fn refund(&self, subject: &Subject<'_>, cost: u64, age: Nanos) -> Verdict {
         let policy = self.policy();
+        let taken = |charge: &Charge<'_>| match charge.draw {
+            Draw::Take => charge.cost,
+            Draw::Look => 0,
+        };
         match policy.charges_for(subject, cost) {
-            Ok(charges) => self.give_back(&policy, &charges, age).await,
+            Ok(charges) => {
+                let charges = charges.iter().map(|charge| Charge {
+                    cost: taken(charge),
+                    ..*charge
+                });
+                let charges: List<Charge<'_>> = charges.collect();
+                self.give_back(&policy, &charges, age).await
+            }
             Err(missing) => Verdict::Unidentified(missing),
         }
     }

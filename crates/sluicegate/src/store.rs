@@ -68,7 +68,9 @@ pub trait Store: Send + Sync + 'static {
     /// A denied request leaves no trace once it is answered, except that a stored time which no
     /// clock step explains is repaired; its charges that would have fitted are answered as if they
     /// had cost nothing. Charges that are not enforced never stop a request: when it passes, each
-    /// of them is taken on its own if it fits. `Err` means that the store does not know.
+    /// of them is taken on its own if it fits. A charge that only looks
+    /// ([`Draw::Look`](sluicegate_core::Draw)) stops a request like any other, is never taken, and
+    /// is answered as if it had cost nothing when it fits. `Err` means that the store does not know.
     ///
     /// The quota of a charge may differ from that of the last one on the same key: the limit was
     /// changed, or the caller's plan. The counter then owes the same units under the new quota

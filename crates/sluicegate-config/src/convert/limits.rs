@@ -1,19 +1,22 @@
 //! `limits`: the rules, checked one by one and then together by [`Policy::new`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{
     DescriptorMatch, FailurePolicy, HeaderMatch, KeyLayout, KeyPart, Limit, Match, Mode,
-    OnMissingKey, Policy, PolicyError, QuotaSource,
+    OnMissingKey, OwnRejection, Policy, PolicyError, QuotaSource,
 };
 
 use super::ban::with_ban;
 use super::conditions::{claims, query, values};
 use super::cost::cost;
+use super::counting::counting;
 use super::factor::factor;
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
+use super::reject::reject;
 use crate::field::{Field, Section};
 use crate::message_text::expected;
 use crate::tree::Value;
@@ -28,7 +31,7 @@ const MISSING: [(&str, OnMissingKey); 4] = [
 
 /// The settings of other sections that limits depend on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LimitContext {
+pub(super) struct LimitContext<'a> {
     /// The prefixes that addresses are counted by.
     pub(super) prefixes: Prefixes,
     /// The policy of limits without one of their own.
@@ -37,6 +40,8 @@ pub(super) struct LimitContext {
     pub(super) external: ExternalSwitch,
     /// The form of keys in Redis; `None` for a store in this process.
     pub(super) key_layout: Option<KeyLayout>,
+    /// The response to denied requests of limits without one of their own.
+    pub(super) reject: Option<&'a Arc<OwnRejection>>,
 }
 
 /// The section `external` of the file.
@@ -50,7 +55,7 @@ pub(super) enum ExternalSwitch {
 }
 
 /// All limits. A policy without limits takes their place when one of them is wrong.
-pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy {
+pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext<'_>) -> Policy {
     let fields = field.and_then(|field| field.list()).unwrap_or_default();
     let limits = fields
         .iter()
@@ -85,7 +90,7 @@ fn no_limits() -> Policy {
 }
 
 /// One limit; `None` when it has no name.
-fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
+fn limit(field: &Field<'_>, context: LimitContext<'_>) -> Option<Limit> {
     field.section(|section| {
         let name = section
             .need("name", "letters, digits, '.', '_' and '-'")
@@ -118,6 +123,8 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
                 .subsection("factor")
                 .and_then(|field| factor(&field)),
             prefixes: context.prefixes,
+            counting: counting(section),
+            reject: reject(section, context.reject),
             enabled: section.read("enabled", true, Field::boolean),
             ..Limit::unlimited(name.unwrap_or_default())
         };

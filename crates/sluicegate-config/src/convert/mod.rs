@@ -10,6 +10,7 @@ mod ban;
 mod client_ip;
 mod conditions;
 mod cost;
+mod counting;
 mod decisions;
 mod external;
 mod factor;
@@ -22,6 +23,7 @@ mod proxy;
 mod quota;
 mod redis;
 mod redis_url;
+mod reject;
 mod response;
 mod store;
 mod traces;
@@ -42,6 +44,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
         let external_settings = external
             .as_ref()
             .and_then(|field| external::external(field, &store));
+        let mut response = response::response(top.subsection("response").as_ref());
         let config = Config {
             proxy: top
                 .subsection("proxy")
@@ -65,11 +68,15 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                         StoreKind::Redis(redis) => Some(redis.key_layout),
                         StoreKind::Local { .. } => None,
                     },
+                    reject: response.reject.as_ref(),
                 },
             )),
             external: external_settings,
             store,
-            response: response::response(top.subsection("response").as_ref()),
+            response: {
+                response.body_files = field.context.body_files.take();
+                response
+            },
             log: response::log(top.subsection("log").as_ref()),
             traces: traces::traces(top.subsection("traces").as_ref(), field.context),
             switched_off: field.context.switched_off.take(),

@@ -1,5 +1,6 @@
 //! `response` and `log`: headers and bodies for callers, lines for operators.
 
+use super::reject::reject;
 use crate::field::Field;
 use crate::typed::{BodyStyle, HeaderStyle, Log, LogFormat, Response};
 
@@ -27,11 +28,15 @@ pub(super) fn response(field: Option<&Field<'_>>) -> Response {
                 .get("headers")
                 .map_or_else(both, |field| headers(&field)),
             body: section.read("body", BodyStyle::default(), |field| field.word(&BODIES)),
+            reject: reject(section, None),
+            body_files: Vec::new(),
         })
     });
     read.unwrap_or_else(|| Response {
         headers: both(),
         body: BodyStyle::default(),
+        reject: None,
+        body_files: Vec::new(),
     })
 }
 

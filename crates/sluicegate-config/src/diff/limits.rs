@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Cost, KeyPart, Limit, Mode, OnMissingKey, Quota, QuotaSource};
 
-use super::{Change, ChangeKind};
+use super::{Change, ChangeKind, counting};
 use crate::summary::{ban, cost, failure, limit as words};
 use crate::typed::Config;
 
@@ -127,6 +127,7 @@ fn compare(old: &Limit, new: &Limit, changes: &mut Vec<Change>) {
             compare_counters(old, new, &mut note);
             compare_rules(old, new, &mut note);
             compare_bans(old, new, &mut note);
+            counting::compare(old, new, &mut note);
         }
     }
 }

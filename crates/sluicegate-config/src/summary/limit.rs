@@ -5,7 +5,7 @@ use sluicegate_core::{
     TokenBucket,
 };
 
-use super::{ban, conditions, cost, joined, replacement, store};
+use super::{ban, conditions, cost, counting, joined, rejection, replacement, store};
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -40,6 +40,8 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     if let Some(factor) = &limit.factor {
         words.push(self::factor(name, factor));
     }
+    words.extend(counting::in_words(limit));
+    words.extend(rejection::of_limit(limit, config));
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
     }

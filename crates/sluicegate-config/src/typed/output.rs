@@ -1,6 +1,9 @@
 //! Responses and logs: what leaves Sluicegate besides the forwarded request.
 
-use sluicegate_core::HeaderStyle;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sluicegate_core::{HeaderStyle, OwnRejection};
 
 /// Headers and bodies of our own responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +12,20 @@ pub struct Response {
     pub headers: Vec<HeaderStyle>,
     /// The form of a rejection's body.
     pub body: BodyStyle,
+    /// The response to denied requests, where their limit has none of its own; `None` is the usual
+    /// one. Limits have it already.
+    pub reject: Option<Arc<OwnRejection>>,
+    /// The files with bodies of rejections, those of limits included.
+    pub body_files: Vec<Arc<BodyFile>>,
+}
+
+/// A file with the body of a rejection, as it was read with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyFile {
+    /// Its name.
+    pub path: PathBuf,
+    /// Its content.
+    pub text: String,
 }
 
 /// The form of a rejection's body.

@@ -3,6 +3,7 @@
 mod bans;
 mod conditions;
 mod costs;
+mod counting;
 mod diff;
 mod docs;
 mod expansion;
@@ -19,6 +20,7 @@ mod otel;
 mod proxy;
 mod quotas;
 mod reference;
+mod rejections;
 mod schema;
 mod sections;
 mod store;

@@ -273,7 +273,9 @@ fn access_response_and_log_are_read() {
         config.response,
         Response {
             headers: vec![HeaderStyle::Clear],
-            body: BodyStyle::Json
+            body: BodyStyle::Json,
+            reject: None,
+            body_files: Vec::new(),
         }
     );
     assert_eq!(

@@ -9,6 +9,8 @@ mod host;
 mod key_part;
 mod matching;
 
+use std::sync::Arc;
+
 pub use ban::BanRule;
 pub use cost::{Cost, HeaderCost};
 pub use host::HostPattern;
@@ -17,8 +19,10 @@ pub(crate) use matching::claim_values;
 pub use matching::{ClaimMatch, DescriptorMatch, HeaderMatch, Match, QueryMatch, ValueMatch};
 
 use crate::address::Prefixes;
+use crate::counting::{AnswerSet, Counting};
 use crate::factor::FactorRule;
 use crate::failure::FailurePolicy;
+use crate::own_rejection::OwnRejection;
 use crate::quota::Quota;
 
 /// A named rule. Made with [`Limit::new`] and the methods below it, checked by
@@ -67,6 +71,10 @@ pub struct Limit {
     /// When a caller that it denies again and again is banned; `None` bans nobody. A server that
     /// keeps bans enforces it; [`Mode::Shadow`] bans nobody.
     pub ban: Option<BanRule>,
+    /// When it counts a request: when it comes, or by the answer.
+    pub counting: Counting,
+    /// The response to requests that it denies; `None` is the usual one.
+    pub reject: Option<Arc<OwnRejection>>,
     /// False when it is off: checked together with the others, and then neither matched nor
     /// charged.
     pub enabled: bool,
@@ -99,6 +107,8 @@ impl Limit {
             factor: None,
             prefixes: Prefixes::default(),
             ban: None,
+            counting: Counting::Always,
+            reject: None,
             enabled: true,
         }
     }
@@ -190,6 +200,27 @@ impl Limit {
     #[must_use]
     pub fn ban(mut self, rule: BanRule) -> Self {
         self.ban = Some(rule);
+        self
+    }
+
+    /// Counts only the requests that are answered like this; until then the counter is looked at.
+    #[must_use]
+    pub fn count_when(mut self, answers: AnswerSet) -> Self {
+        self.counting = Counting::When(answers);
+        self
+    }
+
+    /// Gives the units back of requests that are answered like this.
+    #[must_use]
+    pub fn refund_when(mut self, answers: AnswerSet) -> Self {
+        self.counting = Counting::RefundWhen(answers);
+        self
+    }
+
+    /// Answers the requests that it denies like this.
+    #[must_use]
+    pub fn reject(mut self, rejection: OwnRejection) -> Self {
+        self.reject = Some(Arc::new(rejection));
         self
     }
 

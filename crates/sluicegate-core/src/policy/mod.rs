@@ -20,7 +20,8 @@ pub use stage::Stage;
 use std::collections::HashMap;
 
 use crate::ad_hoc::AdHoc;
-use crate::charge::Charge;
+use crate::charge::{Charge, Draw};
+use crate::counting::Counting;
 use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
 use crate::list::List;
@@ -77,6 +78,8 @@ pub struct Policy {
     ad_hoc: [Limit; AdHoc::ALL.len()],
     /// Limits without a quota make charges too, if a service may know one.
     asks_service: bool,
+    /// Some limit counts requests by their answers.
+    awaits_answers: bool,
 }
 
 impl Policy {
@@ -122,6 +125,9 @@ impl Policy {
         );
         let (limits, disabled): (Vec<Limit>, Vec<Limit>) =
             limits.into_iter().partition(|limit| limit.enabled);
+        let awaits_answers = limits
+            .iter()
+            .any(|limit| limit.counting != Counting::Always);
         let names = limits.iter().enumerate();
         Self {
             by_name: names
@@ -136,6 +142,7 @@ impl Policy {
             base,
             ad_hoc: AdHoc::ALL.map(AdHoc::limit),
             asks_service: false,
+            awaits_answers,
         }
     }
 
@@ -161,6 +168,11 @@ impl Policy {
             asks_service: true,
             ..self
         }
+    }
+
+    /// True when some limit counts requests by their answers ([`Limit::counting`]).
+    pub fn awaits_answers(&self) -> bool {
+        self.awaits_answers
     }
 
     /// All limits that are on, in the order they were given.
@@ -345,8 +357,16 @@ impl Policy {
         let Some(key) = limit.key_for(subject)? else {
             return Ok(None);
         };
+        // Only a request is looked at until it is answered; whoever names a limit charges it.
+        let draw = match limit.counting {
+            Counting::When(_) => Draw::Look,
+            Counting::Always | Counting::RefundWhen(_) => Draw::Take,
+        };
         let units = limit.units_of_request(subject, cost)?;
-        Ok(Some(charge(index, key, quota, units)))
+        Ok(Some(Charge {
+            draw,
+            ..charge(index, key, quota, units)
+        }))
     }
 }
 
@@ -389,6 +409,7 @@ fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'
         quota,
         cost,
         limit_index,
+        draw: Draw::Take,
         enforced: mode == Mode::Enforce,
         on_failure,
     }

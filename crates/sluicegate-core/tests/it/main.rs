@@ -5,6 +5,7 @@
 )]
 
 mod agreement;
+mod answers;
 mod backwards;
 mod bounds;
 mod cases;

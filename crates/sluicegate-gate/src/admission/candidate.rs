@@ -11,6 +11,7 @@ use crate::access::Ruling;
 use crate::auth::{Forwarder, Identity};
 use crate::charging::charge_named;
 use crate::external::{HeaderSpelling, SpelledHeaders};
+use crate::settling::settle_refused;
 
 /// Something that asks to be admitted.
 pub trait Candidate {
@@ -110,8 +111,7 @@ async fn admit_with_credentials(
     forwarder: Forwarder,
     is_exempt: bool,
 ) -> Result<Admitted, Refusal> {
-    let Entrance { gate, snapshot, .. } = entrance;
-    let mut subject = extracted.subject();
+    let subject = extracted.subject();
     let mut before = match is_exempt {
         true => Admitted::default(),
         false => {
@@ -120,6 +120,35 @@ async fn admit_with_credentials(
                 .await?
         }
     };
+    let pending = before.pending.take();
+    let admitted = admit_principal(entrance, subject, headers, forwarder, is_exempt, before).await;
+    match (admitted, pending) {
+        (admitted, None) => admitted,
+        (Ok(mut admitted), Some(pending)) => {
+            admitted.pending = Some(match admitted.pending {
+                Some(later) => pending.and(later),
+                None => pending,
+            });
+            Ok(admitted)
+        }
+        // Our own answer counts like a server's: wrong credentials are a failed login too.
+        (Err(refusal), Some(pending)) => {
+            settle_refused(entrance.gate, &pending, refusal.status().as_u16()).await;
+            Err(refusal)
+        }
+    }
+}
+
+/// Steps four and five; `before` is what step three admitted.
+async fn admit_principal(
+    entrance: Entrance<'_>,
+    mut subject: Subject<'_>,
+    headers: SpelledHeaders<'_>,
+    forwarder: Forwarder,
+    is_exempt: bool,
+    mut before: Admitted,
+) -> Result<Admitted, Refusal> {
+    let Entrance { gate, snapshot, .. } = entrance;
     let now = SystemTime::now();
     let authenticated = snapshot
         .auth
@@ -138,7 +167,10 @@ async fn admit_with_credentials(
             // Whoever guesses is charged, too; the limits of known callers stay as they are.
             if !is_exempt {
                 let guess = entrance.charge_stage(&subject, headers, Stage::Unauthorized, 1);
-                guess.await?;
+                let guessed = guess.await?;
+                if let Some(pending) = guessed.pending {
+                    settle_refused(gate, &pending, refusal.status().as_u16()).await;
+                }
             }
             return Err(refusal);
         }
@@ -168,6 +200,7 @@ async fn admit_with_credentials(
         is_unchecked: before.is_unchecked || after.is_unchecked,
         routing: after.routing.or(before.routing),
         unverified: before.unverified,
+        pending: after.pending,
     })
 }
 
@@ -218,6 +251,6 @@ impl Candidate for NamedCharges<'_> {
             .subjects
             .iter()
             .find(|subject| subject.client_ip.is_some());
-        entrance.conclude(verdict, None, subject, charges)
+        entrance.conclude(verdict, subject, charges)
     }
 }

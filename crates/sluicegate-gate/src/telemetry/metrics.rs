@@ -61,6 +61,7 @@ pub struct Metrics {
     keys_fetched: LabelCounters<KeyFetchResult>,
     config: ConfigSeries,
     access_log_dropped: Counter,
+    settlements_lost: Counter,
     collector: Arc<ScrapeCollector>,
 }
 
@@ -105,6 +106,7 @@ impl Metrics {
             ),
             config: ConfigSeries::new(series),
             access_log_dropped: access_log_dropped(series),
+            settlements_lost: settlements_lost(series),
             collector: collector(series),
             registry,
         })
@@ -227,6 +229,11 @@ impl Metrics {
     pub(super) fn access_log_dropped(&self, lines: u64) {
         self.access_log_dropped.inc_by(lines);
     }
+
+    /// Counts a request whose limits would have counted by its answer, and could not.
+    pub fn settlement_lost(&self) {
+        self.settlements_lost.inc();
+    }
 }
 
 fn durations(registry: &mut Registry) -> DurationHistogram {
@@ -247,6 +254,14 @@ fn access_log_dropped(registry: &mut Registry) -> Counter {
     let help = "Lines of the access log that were dropped because nobody read them in time";
     registry.register("sluicegate_access_log_dropped", help, dropped.clone());
     dropped
+}
+
+fn settlements_lost(registry: &mut Registry) -> Counter {
+    let lost = Counter::default();
+    let help =
+        "Requests that were not counted by their answer because too many waited for the store";
+    registry.register("sluicegate_settlements_lost", help, lost.clone());
+    lost
 }
 
 fn collector(registry: &mut Registry) -> Arc<ScrapeCollector> {

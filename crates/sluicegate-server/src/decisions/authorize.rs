@@ -16,6 +16,7 @@ use sluicegate::http::{RequestHead, host_of, split_target};
 use sluicegate_gate::admission::{Purpose, SentRequest};
 use sluicegate_gate::external::HeaderSpelling;
 use sluicegate_gate::refusal_response::{GrpcClients, write_refusal};
+use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::telemetry::metrics::DecisionAnswer;
 
 use super::http::{HttpReply, Problem};
@@ -100,10 +101,12 @@ pub(super) async fn answer(
             }
         }
         Err(refusal) => {
+            let is_trusted = snapshot.trusts(peer.ip());
             let (status, body) = write_refusal(
                 &refusal,
                 &snapshot,
                 &parts.headers,
+                &RequestId::of_request(&parts.headers, is_trusted),
                 GrpcClients::Excluded,
                 reply.headers_mut(),
             );

@@ -7,7 +7,8 @@ use serde::Serialize;
 use sluicegate_core::{ConsideredLimit, LimitEffect, Nanos};
 use sluicegate_gate::charging::Inspection;
 
-use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
+use super::duration_words::in_words;
+use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit};
 
 /// The decision on a request, with its reasons.
 #[derive(Clone, Debug, Serialize)]
@@ -175,22 +176,27 @@ fn conclude(consequences: &[LimitConsequence]) -> Conclusion {
         );
         return (ExplainedVerdict::Unavailable, summary, None);
     }
-    let denials: Vec<(&str, Option<Nanos>)> = consequences
+    let denials: Vec<(&str, Option<Nanos>, u16)> = consequences
         .iter()
         .filter_map(|consequence| match consequence {
-            LimitConsequence::Denied { limit, wait } => Some((limit.as_str(), *wait)),
+            LimitConsequence::Denied {
+                limit,
+                wait,
+                status,
+            } => Some((limit.as_str(), *wait, *status)),
             _ => None,
         })
         .collect();
-    if denials.is_empty() {
+    // Of several denials, the first has the say about the response.
+    let Some((_, _, status)) = denials.first() else {
         return (
             ExplainedVerdict::Forward,
             "It passes.".to_owned(),
             Some(Nanos::ZERO),
         );
-    }
-    let names: Vec<&str> = denials.iter().map(|(name, _)| *name).collect();
-    let waits: Option<Vec<Nanos>> = denials.iter().map(|(_, wait)| *wait).collect();
+    };
+    let names: Vec<&str> = denials.iter().map(|(name, ..)| *name).collect();
+    let waits: Option<Vec<Nanos>> = denials.iter().map(|(_, wait, _)| *wait).collect();
     let wait = waits.and_then(|waits| waits.into_iter().max());
     let when = match wait {
         Some(wait) => format!(
@@ -199,6 +205,7 @@ fn conclude(consequences: &[LimitConsequence]) -> Conclusion {
         ),
         None => "No wait helps: it asks for more than the limit ever holds".to_owned(),
     };
-    let summary = format!("It is refused with 429 by {}. {when}.", names.join(" and "));
+    let names = names.join(" and ");
+    let summary = format!("It is refused with {status} by {names}. {when}.");
     (ExplainedVerdict::Reject, summary, wait)
 }

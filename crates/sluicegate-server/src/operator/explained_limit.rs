@@ -3,12 +3,16 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::{ban_in_words, cost_in_words, quota_in_units, quota_in_words};
+use sluicegate_config::{
+    ban_in_words, cost_in_words, counted_in_words, quota_in_units, quota_in_words,
+};
 use sluicegate_core::{
-    Charge, Condition, ConsideredLimit, Cost, Key, KeyPart, Limit, LimitEffect, MissingKey, Mode,
-    Nanos, Outcome, PartValue, Quota, TokenBucket,
+    Charge, Condition, ConsideredLimit, Cost, Counting, Key, KeyPart, Limit, LimitEffect,
+    MissingKey, Mode, Nanos, Outcome, PartValue, Quota, TokenBucket,
 };
 use sluicegate_gate::charging::{Inspection, TermsSource};
+
+use super::duration_words::in_words;
 
 /// One limit, as far as it has to do with a request.
 #[derive(Clone, Debug, Serialize)]
@@ -27,12 +31,17 @@ pub struct ExplainedLimit {
     mode: Mode,
     /// The units that the request takes, or would take.
     cost: Option<u64>,
+    /// The requests that it counts.
+    #[serde(serialize_with = "write_counting")]
+    counts: Counting,
     before: Option<CounterLevel>,
     after: Option<CounterLevel>,
     allowed: Option<bool>,
     retry_after_us: Option<u64>,
     /// When the limit bans its callers, in words; `None` when it bans nobody.
     ban: Option<String>,
+    /// The status of requests that it denies.
+    rejection_status: u16,
     /// All of it in words.
     pub words: String,
 }
@@ -71,6 +80,8 @@ pub(super) enum LimitConsequence {
         limit: String,
         /// `None` when no wait helps.
         wait: Option<Nanos>,
+        /// The status of the response.
+        status: u16,
     },
     /// The limit cannot tell who is asking, with the reason.
     Unidentified(String),
@@ -91,6 +102,10 @@ fn write_mode<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Err
         Mode::Shadow => "shadow",
     };
     mode.serialize(serializer)
+}
+
+fn write_counting<S: Serializer>(counting: &Counting, serializer: S) -> Result<S::Ok, S::Error> {
+    counted_in_words(counting).serialize(serializer)
 }
 
 /// Explains a limit; `inspection` has the terms and the counter of one that is charged.
@@ -156,6 +171,7 @@ impl ExplainedLimit {
     fn of(considered: &ConsideredLimit<'_>) -> Self {
         let limit = considered.limit;
         let conditions = considered.conditions.iter();
+        let own = limit.reject.as_deref();
         Self {
             name: limit.name.clone(),
             standing: LimitStanding::Charged,
@@ -168,11 +184,13 @@ impl ExplainedLimit {
             quota_from: limit.quota.map(|_| TermsSource::Config),
             mode: limit.mode,
             cost: None,
+            counts: limit.counting,
             before: None,
             after: None,
             allowed: None,
             retry_after_us: None,
             ban: (limit.ban.as_ref().filter(|_| limit.mode == Mode::Enforce)).map(ban_in_words),
+            rejection_status: own.and_then(|own| own.status()).unwrap_or(429),
             words: String::new(),
         }
     }
@@ -320,9 +338,9 @@ fn explain_outcome(
         remaining: outcome.remaining(),
         reset_after_us: Some(outcome.reset_after().as_micros_ceil()),
     };
-    let after = match outcome.is_allowed() {
-        true => level_after(quota, &outcome, cost),
-        false => before,
+    let after = match (outcome.is_allowed(), explained.counts) {
+        (true, Counting::Always | Counting::RefundWhen(_)) => level_after(quota, &outcome, cost),
+        (true, Counting::When(_)) | (false, _) => before,
     };
     explained.before = Some(before);
     explained.after = Some(after);
@@ -332,13 +350,15 @@ fn explain_outcome(
         Mode::Enforce => "",
         Mode::Shadow => " This limit only watches: it never refuses anybody.",
     };
-    let result = capitalised(&outcome_in_words(&outcome, quota, cost, after.remaining));
-    explained.words = format!("{terms}. {result}.{only_watches}");
+    let counting = &explained.counts;
+    let result = outcome_in_words(&outcome, quota, cost, after.remaining, counting);
+    explained.words = format!("{terms}. {}.{only_watches}", capitalised(&result));
     let consequence = match (outcome.is_allowed(), explained.mode) {
         (true, _) | (false, Mode::Shadow) => LimitConsequence::Pass,
         (false, Mode::Enforce) => LimitConsequence::Denied {
             limit: explained.name.clone(),
             wait: outcome.retry_after(),
+            status: explained.rejection_status,
         },
     };
     (explained, consequence)
@@ -357,13 +377,27 @@ fn counter_in_words(parts: &[ExplainedPart], key: &str) -> String {
 }
 
 /// An outcome, with what is left before and after it.
-fn outcome_in_words(outcome: &Outcome, quota: Quota, cost: u64, left_after: u64) -> String {
+fn outcome_in_words(
+    outcome: &Outcome,
+    quota: Quota,
+    cost: u64,
+    left_after: u64,
+    counting: &Counting,
+) -> String {
     let are = if quota.limit() == 1 { "is" } else { "are" };
     let left = format!("{} of {} {are} left", outcome.remaining(), quota.limit());
     match outcome {
-        Outcome::Allowed { .. } => {
-            format!("{left}; this request takes {cost} and leaves {left_after}: allowed")
-        }
+        Outcome::Allowed { .. } => match counting {
+            Counting::Always => {
+                format!("{left}; this request takes {cost} and leaves {left_after}: allowed")
+            }
+            Counting::When(answers) => format!(
+                "{left}; this request takes nothing now, and {cost} when it is answered with {answers}: allowed"
+            ),
+            Counting::RefundWhen(answers) => format!(
+                "{left}; this request takes {cost}, which come back when it is answered with {answers}, and leaves {left_after}: allowed"
+            ),
+        },
         Outcome::Denied { retry_after, .. } => {
             format!(
                 "{left}, and this request needs {cost}: denied. It would pass in {}",
@@ -427,30 +461,6 @@ fn level_after(quota: Quota, before: &Outcome, cost: u64) -> CounterLevel {
 fn lengthened(span: Nanos, bucket: TokenBucket, cost: u64) -> Nanos {
     let taken = bucket.interval().get().saturating_mul(cost);
     Nanos::new(span.get().saturating_add(taken))
-}
-
-/// A duration as people say it, rounded up so that it is never too short.
-pub(super) fn in_words(span: Nanos) -> String {
-    let micros = span.as_micros_ceil();
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{} ms", micros.div_ceil(1_000)),
-        1_000_000..120_000_000 => {
-            let tenths = micros.div_ceil(100_000);
-            if tenths.is_multiple_of(10) {
-                format!("{} s", tenths / 10)
-            } else {
-                format!("{}.{} s", tenths / 10, tenths % 10)
-            }
-        }
-        _ => {
-            let seconds = micros.div_ceil(1_000_000);
-            match (seconds / 3_600, seconds % 3_600 / 60, seconds % 60) {
-                (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-                (hours, minutes, _) => format!("{hours} h {} min", minutes + 1),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use serde_json::{Value, json};
 use sluicegate::http::HeaderLines;
 use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
-use sluicegate_config::{Config, quota_in_words};
+use sluicegate_config::{Config, counted_in_words, quota_in_words};
 use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
 use sluicegate_gate::access::{AccessLists, Ruling};
 use sluicegate_gate::admission::automatic_ban_of;
@@ -30,7 +30,7 @@ impl Operator {
         let charge = named(&snapshot.policy, limit, parts)?;
         let Some(charge) = charge else {
             return Ok(
-                json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null }),
+                json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null, "counts": null }),
             );
         };
         let looked = charging::inspect(&self.gate, &snapshot, charge, &OnBehalf::nobody()).await;
@@ -41,6 +41,7 @@ impl Operator {
             "limit": limit, "key": parts, "text": looked.key,
             "quota": looked.quota.map(quota_in_words), "quota_from": looked.source.as_str(),
             "capacity": looked.quota.map(|quota| quota.limit()),
+            "counts": counted_in_words(&charge.key.limit().counting),
             "remaining": outcome.map(|outcome| outcome.remaining()),
             "reset_after_us": outcome.map(|outcome| outcome.reset_after().as_micros_ceil()),
             "is_degraded": self.gate.engine.is_degraded(),

@@ -7,6 +7,7 @@
 //! themselves are in another, `automatic_bans.rs`.
 
 mod automatic_bans;
+mod duration_words;
 mod explain;
 mod explained_limit;
 mod history;

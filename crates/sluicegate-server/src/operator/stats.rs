@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use sluicegate::NodeState;
-use sluicegate_config::quota_in_words;
-use sluicegate_core::Mode;
+use sluicegate_config::{counted_in_words, quota_in_words};
+use sluicegate_core::{Counting, Limit, Mode};
 use sluicegate_gate::auth::{KeysGap, KeysStatus};
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
@@ -30,7 +30,7 @@ impl Operator {
             .map(|(limit, totals)| {
                 json!({
                     "name": limit.name, "mode": if limit.mode == Mode::Enforce { "enforce" } else { "shadow" },
-                    "words": limit.quota.map_or_else(|| "no limit".to_owned(), quota_in_words),
+                    "words": words(limit),
                     "allowed": totals.allowed, "denied": totals.denied, "shadow_denied": totals.shadow_denied,
                 })
             })
@@ -204,6 +204,19 @@ fn jwks(status: &KeysStatus) -> Value {
         "age_seconds": status.age.map(|age| age.as_secs()),
         "next_fetch_seconds": status.next_fetch.as_secs(), "last_error": status.last_error,
     })
+}
+
+/// The numbers of a limit, and which requests it counts if not all.
+fn words(limit: &Limit) -> String {
+    let quota = limit
+        .quota
+        .map_or_else(|| "no limit".to_owned(), quota_in_words);
+    match limit.counting {
+        Counting::Always => quota,
+        Counting::When(_) | Counting::RefundWhen(_) => {
+            format!("{quota}; counts {}", counted_in_words(&limit.counting))
+        }
+    }
 }
 
 fn config(status: &ConfigStatus) -> Value {

@@ -58,6 +58,11 @@ impl BodySource {
     pub(super) fn own(bytes: Bytes) -> Self {
         Self::Own(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
+
+    /// True for a body of HTTP/2 that is not over yet: trailers may follow it.
+    pub(super) fn may_have_trailers(&self) -> bool {
+        matches!(self, Self::Stream(body) if !body.is_end_stream())
+    }
 }
 
 impl ProxyBody {
@@ -94,8 +99,15 @@ impl Body for ProxyBody {
                 .map_err(ProxyBodyError::Stream),
             BodySource::Switched(_) => Poll::Ready(None),
         };
-        if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.guard.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.guard.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+                if frame.is_trailers() {
+                    self.guard.settle_by_trailers(frame.trailers_ref());
+                }
+            }
+            Poll::Ready(None) => self.guard.settle_by_trailers(None),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
         frame
     }

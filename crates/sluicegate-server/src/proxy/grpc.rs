@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use sluicegate_net::HttpResponse;
 
-const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Returns true when these are the headers of a gRPC call.

@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::request::Parts;
-use http::{HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
+use sluicegate::PendingCharges;
+use sluicegate::http::grpc_status;
+use sluicegate_core::Answer;
 use sluicegate_gate::admission::AdmissionRecord;
 use sluicegate_gate::request_id::RequestId;
+use sluicegate_gate::settling::settle_later;
 use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome};
 use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
@@ -35,6 +39,8 @@ pub(super) struct RequestGuard {
     pub(super) span: Option<Box<TraceSpan>>,
     /// True when the peer is a trusted proxy, whose headers are believed.
     pub(super) peer_is_trusted: bool,
+    /// The charges that wait for the answer; `None` once they are settled.
+    pub(super) pending: Option<Box<PendingCharges>>,
 }
 
 /// The facts about a request for its line of the access log and its span.
@@ -95,11 +101,35 @@ impl RequestGuard {
             is_logged: false,
             span: None,
             peer_is_trusted,
+            pending: None,
         }
     }
 }
 
 impl RequestGuard {
+    /// Settles the charges that wait for this answer, unless its trailers may come and matter.
+    pub(super) fn settle(&mut self, answer: Answer, may_have_trailers: bool) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        if may_have_trailers && pending.waits_for_trailers(answer) {
+            self.pending = Some(pending);
+            return;
+        }
+        settle_later(&self.caller.handler.gate, pending, Some(answer));
+    }
+
+    /// Settles by the end of a body: its trailers came, or it ended without any.
+    pub(super) fn settle_by_trailers(&mut self, trailers: Option<&HeaderMap>) {
+        if let Some(pending) = self.pending.take() {
+            let answer = Answer {
+                status: self.status,
+                grpc_status: trailers.and_then(grpc_status),
+            };
+            settle_later(&self.caller.handler.gate, pending, Some(answer));
+        }
+    }
+
     /// The attributes of the request's span.
     fn summary<'a>(&'a self, record: &'a AccessRecord) -> RequestSummary<'a> {
         RequestSummary {
@@ -120,6 +150,10 @@ impl Drop for RequestGuard {
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
         let gate = &self.caller.handler.gate;
+        if let Some(pending) = self.pending.take() {
+            // The client went away before the answer was known.
+            settle_later(gate, pending, None);
+        }
         gate.metrics.request(self.outcome, took, trace_id.clone());
         let Some(record) = &self.access_record else {
             return;

@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
 use sluicegate::http::{RequestHead, ResponseFields, host_of};
+use sluicegate_core::Answer;
 use sluicegate_gate::admission::{
     AdmissionRequest, AdmittedRequest, Purpose, Refusal, SentRequest, admit,
 };
@@ -79,7 +80,8 @@ async fn answer(
         guard.access_record = Some(Box::new(AccessRecord::of(&parts)));
     }
     let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &guard).await {
-        Ok(admitted) => {
+        Ok(mut admitted) => {
+            guard.pending = admitted.admitted.pending.take();
             forward_admitted(caller, &snapshot, &mut parts, body, admitted, &mut guard).await
         }
         Err(refused) => refuse(&parts.headers, body, refused, &mut guard).await,
@@ -158,7 +160,8 @@ async fn admit_request(
                 _ => None,
             };
             let too_many = too_many_refused(snapshot, address);
-            Err(too_many.unwrap_or_else(|| refused(snapshot, parts, &refusal)))
+            let refused = || refused(snapshot, parts, &refusal, &guard.request_id);
+            Err(too_many.unwrap_or_else(refused))
         }
     }
 }
@@ -176,12 +179,18 @@ fn too_many_refused(snapshot: &ProxySnapshot, client: Option<IpAddr>) -> Option<
 }
 
 /// The response to a request that admission refused.
-fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
+fn refused(
+    snapshot: &ProxySnapshot,
+    parts: &Parts,
+    refusal: &Refusal,
+    request_id: &RequestId,
+) -> RefusedRequest {
     let mut lines = ResponseLines::default();
     let (status, body) = write_refusal(
         refusal,
         &snapshot.gate,
         &parts.headers,
+        request_id,
         GrpcClients::Possible,
         &mut LimitFields(&mut lines),
     );
@@ -265,12 +274,16 @@ async fn forward_admitted(
             if let Some(record) = &mut guard.access_record {
                 record.upstream = Some(forwarded.server.authority.clone());
             }
+            if guard.pending.is_some() {
+                settle(&forwarded.answer, is_call, guard);
+            }
             forwarded.answer
         }
         Err(failure) => {
             guard.outcome = RequestOutcome::UpstreamError;
             tracing::debug!(request_id = ?guard.request_id, "{failure}");
             let answer = failure.answer();
+            guard.settle(Answer::http(answer.status.as_u16()), false);
             if is_call {
                 grpc::to_grpc(answer)
             } else {
@@ -284,6 +297,19 @@ async fn forward_admitted(
         snapshot.gate.headers.write(decision, &mut fields);
     }
     answer
+}
+
+/// Settles the charges that wait for the answer of a server. The status of a gRPC call may be in the
+/// trailers, behind the body.
+fn settle(answer: &HttpResponse<BodySource>, is_call: bool, guard: &mut RequestGuard) {
+    let grpc_status = answer.lines.value(&grpc::STATUS);
+    let grpc_status = grpc_status.and_then(|text| str::from_utf8(text).ok()?.parse().ok());
+    let may_have_trailers = is_call && grpc_status.is_none() && answer.body.may_have_trailers();
+    let answer = Answer {
+        status: answer.status.as_u16(),
+        grpc_status,
+    };
+    guard.settle(answer, may_have_trailers);
 }
 
 /// The header lines of a response, as the limiter writes them.

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Charge, Decision, KeyPart, Limit, LimitOutcome, List, Mode, Nanos, Outcome, Policy, Timestamp,
+    Charge, Decision, Draw, KeyPart, Limit, LimitOutcome, List, Mode, Nanos, Outcome, Policy,
+    Timestamp,
 };
 
 use super::LineProblem;
@@ -199,26 +200,37 @@ impl<S: Store> TranscriptPlayer<S> {
         verb: &TranscriptOperation,
         parts: &'a [&'a str],
     ) -> Result<Vec<Charge<'a>>, String> {
-        let each = |cost: u64, which: &Option<String>| match which {
-            Some(name) => vec![(cost, name.clone())],
+        let each = |draw: Draw, cost: u64, which: &Option<String>| match which {
+            Some(name) => vec![(draw, cost, name.clone())],
             None => self
                 .policy
                 .limits()
                 .iter()
-                .map(|limit| (cost, limit.name.clone()))
+                .map(|limit| (draw, cost, limit.name.clone()))
                 .collect(),
         };
         let amounts = match verb {
-            TranscriptOperation::Spend(SpendAmounts::OfEach(cost)) => each(*cost, &None),
-            TranscriptOperation::Spend(SpendAmounts::Of(amounts)) => amounts.clone(),
-            TranscriptOperation::Peek(which) | TranscriptOperation::Reset(which) => each(0, which),
-            TranscriptOperation::Refund { cost, which, .. } => each(*cost, which),
+            TranscriptOperation::Spend(SpendAmounts::OfEach(cost)) => {
+                each(Draw::Take, *cost, &None)
+            }
+            TranscriptOperation::Look(SpendAmounts::OfEach(cost)) => each(Draw::Look, *cost, &None),
+            TranscriptOperation::Spend(SpendAmounts::Of(amounts))
+            | TranscriptOperation::Look(SpendAmounts::Of(amounts)) => amounts.clone(),
+            TranscriptOperation::Peek(which) | TranscriptOperation::Reset(which) => {
+                each(Draw::Take, 0, which)
+            }
+            TranscriptOperation::Refund { cost, which, .. } => each(Draw::Take, *cost, which),
         };
         if amounts.is_empty() {
             return Err("there is no limit yet".to_owned());
         }
-        let charge =
-            |(cost, name): &(u64, String)| self.policy.charge_named(name, parts, *cost).transpose();
+        let charge = |(draw, cost, name): &(Draw, u64, String)| {
+            let charge = self.policy.charge_named(name, parts, *cost).transpose()?;
+            Some(charge.map(|charge| Charge {
+                draw: *draw,
+                ..charge
+            }))
+        };
         amounts
             .iter()
             .filter_map(charge)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use sluicegate_core::algorithm::{self, ChangedStep, Next, State};
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Pace, Timestamp};
+use sluicegate_core::{Charge, Draw, Key, List, Nanos, Outcome, Pace, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -80,9 +80,10 @@ impl Store for ReferenceStore {
         let mut outcomes = List::Empty;
         for (charge, changed) in charges.iter().zip(steps) {
             let mut counter = counter_of(&counters, charge);
-            if !is_admitted && changed.step.outcome.is_allowed() {
-                // Another charge stopped the request: this one is not taken, and is answered as if
-                // it had cost nothing.
+            let is_taken = is_admitted && charge.draw == Draw::Take;
+            if !is_taken && changed.step.outcome.is_allowed() {
+                // Another charge stopped the request, or this one only looks: it is not taken, and
+                // is answered as if it had cost nothing.
                 outcomes.push(counter.charge(charge, 0, now).step.outcome);
                 continue;
             }

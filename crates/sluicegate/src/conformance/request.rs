@@ -3,7 +3,7 @@
 //! Reads lines like `as ann: at 1s spend 2 of a => denied, retry in 5ms`. The words are taken off
 //! one by one by [`WordReader`]; an error is a sentence about the word that does not fit.
 
-use sluicegate_core::{Nanos, Timestamp};
+use sluicegate_core::{Draw, Nanos, Timestamp};
 
 use super::answer::ExpectedAnswer;
 use super::parse::WordReader;
@@ -39,6 +39,8 @@ pub(super) enum RequestTimes {
 #[derive(Debug)]
 pub(super) enum TranscriptOperation {
     Spend(SpendAmounts),
+    /// A decision of charges that only look.
+    Look(SpendAmounts),
     /// A decision of cost zero.
     Peek(LimitChoice),
     Refund {
@@ -56,7 +58,7 @@ pub(super) enum SpendAmounts {
     /// The same of every limit.
     OfEach(u64),
     /// So much of each limit named here.
-    Of(Vec<(u64, String)>),
+    Of(Vec<(Draw, u64, String)>),
 }
 
 /// The limit of this name; `None` is all limits.
@@ -156,10 +158,11 @@ impl RequestTimes {
 }
 
 impl TranscriptOperation {
-    /// Reads `spend 1 of a`, `peek`, `refund 2 drawn 50ms ago` or `reset`.
+    /// Reads `spend 1 of a`, `look 1`, `peek`, `refund 2 drawn 50ms ago` or `reset`.
     fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
-        match words.next("spend, peek, refund or reset")? {
-            "spend" => SpendAmounts::parse(words).map(Self::Spend),
+        match words.next("spend, look, peek, refund or reset")? {
+            "spend" => SpendAmounts::parse(words, Draw::Take).map(Self::Spend),
+            "look" => SpendAmounts::parse(words, Draw::Look).map(Self::Look),
             "peek" => which(words).map(Self::Peek),
             "refund" => {
                 let cost = words.number("units")?;
@@ -173,24 +176,25 @@ impl TranscriptOperation {
             }
             "reset" => which(words).map(Self::Reset),
             other => Err(format!(
-                "expected spend, peek, refund or reset (got {other:?})"
+                "expected spend, look, peek, refund or reset (got {other:?})"
             )),
         }
     }
 }
 
 impl SpendAmounts {
-    /// Reads `1` or `1 of a and 2 of b`.
-    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
+    /// Reads `1`, `1 of a and 2 of b` or `1 of a and look 2 of b`.
+    fn parse(words: &mut WordReader<'_>, draw: Draw) -> Result<Self, String> {
         let first = words.number("units")?;
         if !words.skip("of") {
             return Ok(Self::OfEach(first));
         }
-        let mut amounts = vec![(first, words.next("a limit")?.to_owned())];
+        let mut amounts = vec![(draw, first, words.next("a limit")?.to_owned())];
         while words.skip("and") {
+            let draw = if words.skip("look") { Draw::Look } else { draw };
             let cost = words.number("units")?;
             words.expect("of")?;
-            amounts.push((cost, words.next("a limit")?.to_owned()));
+            amounts.push((draw, cost, words.next("a limit")?.to_owned()));
         }
         Ok(Self::Of(amounts))
     }

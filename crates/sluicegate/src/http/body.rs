@@ -3,12 +3,15 @@
 //! One type for both, so that the layer works with any body of the service behind it, and streams
 //! it through without a copy.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+
+use super::awaited_answer::AwaitedTrailers;
 
 pin_project! {
     /// The body of a response that went through [`RateLimit`](super::RateLimit): the inner
@@ -25,10 +28,18 @@ pin_project! {
     /// }
     /// # let _ = status;
     /// ```
-    #[derive(Debug)]
     pub struct RateLimitBody<B> {
         #[pin]
         kind: BodyKind<B>,
+        // Waits for the trailers of a body whose limits count by them.
+        trailers: Option<Box<dyn AwaitedTrailers>>,
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for RateLimitBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut body = f.debug_struct("RateLimitBody");
+        body.field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
@@ -48,12 +59,22 @@ impl<B> RateLimitBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
             kind: BodyKind::Inner { body },
+            trailers: None,
+        }
+    }
+
+    /// A body whose trailers settle charges.
+    pub(super) fn watched(body: B, trailers: Box<dyn AwaitedTrailers>) -> Self {
+        Self {
+            kind: BodyKind::Inner { body },
+            trailers: Some(trailers),
         }
     }
 
     pub(super) fn own(bytes: Bytes) -> Self {
         Self {
             kind: BodyKind::Own { bytes },
+            trailers: None,
         }
     }
 }
@@ -66,13 +87,25 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match self.project().kind.project() {
+        let this = self.project();
+        let frame = match this.kind.project() {
             BodyKindProjection::Inner { body } => body.poll_frame(cx),
             BodyKindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
             BodyKindProjection::Own { bytes } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
             }
+        };
+        if let Some(awaited) = this.trailers {
+            match &frame {
+                Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => {
+                    awaited.end(frame.trailers_ref());
+                }
+                Poll::Ready(None) => awaited.end(None),
+                // A body that breaks off has no answer, which is what dropping stands for.
+                Poll::Ready(Some(_)) | Poll::Pending => {}
+            }
         }
+        frame
     }
 
     /// True from the start for an empty body: a gRPC rejection has to end with its headers.

@@ -13,6 +13,7 @@ use tower_layer::Layer;
 use super::extract::{ClientIp, KeyHeaders};
 use super::headers::ResponseHeaders;
 use super::service::{Gate, RateLimit};
+use crate::backlog::Backlog;
 use crate::clock::{Clock, MonotonicClock};
 use crate::limiter::Limiter;
 use crate::local::LocalStore;
@@ -151,6 +152,8 @@ impl<Inner, S: Store, C: Clock> Layer<Inner> for RateLimitLayer<S, C> {
             settings: self.settings.clone(),
             key_headers: KeyHeaders::of(self.limiter.policy()),
             warned_of_missing_peer: AtomicBool::new(false),
+            warned_of_lost_charges: AtomicBool::new(false),
+            backlog: Backlog::default(),
         };
         RateLimit::new(inner, Arc::new(gate))
     }

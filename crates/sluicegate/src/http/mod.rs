@@ -38,6 +38,7 @@
 //! ```
 
 mod accept;
+mod awaited_answer;
 mod body;
 mod extract;
 mod headers;
@@ -45,9 +46,11 @@ mod layer;
 mod log_line;
 mod problem_json;
 mod rejection;
+mod request_id;
 mod response_fields;
 mod service;
 
+pub use awaited_answer::grpc_status;
 pub use body::RateLimitBody;
 pub use extract::{
     AmbiguousHeader, ClientIp, Extracted, HeaderAmbiguity, HeaderLines, KeyHeaders, Misread,
@@ -59,6 +62,7 @@ pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;
 pub use log_line::RateLimitLine;
 pub use rejection::Rejection;
+pub use request_id::{REQUEST_ID, REQUEST_ID_MAX, sent_request_id};
 pub use response_fields::ResponseFields;
 pub use service::RateLimit;
 pub use sluicegate_core::{HeaderStyle, ProxyHeader};

@@ -2,21 +2,29 @@
 //!
 //! One [`Rejection`] has three shapes, chosen by the request's headers ([`BodyFormat`]): plain text
 //! for everybody, problem details for callers that prefer JSON, and for gRPC an HTTP 200 whose
-//! headers carry the status, because a gRPC client does not read the one of HTTP.
+//! headers carry the status, because a gRPC client does not read the one of HTTP. A limit with an
+//! [`OwnRejection`] replaces status and body of the first two, and adds headers to all.
 //!
 //! **Invariant:** a rejection names limits, key parts and the names of headers as they are
 //! configured, and never a value that the caller sent: it may be a secret, and it may be crafted to
-//! be shown to somebody else.
+//! be shown to somebody else. The one exception is the id of the request, of which only plain
+//! letters are accepted ([`sent_request_id`]).
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use sluicegate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
+use sluicegate_core::{
+    AmbiguousPath, Decision, FailureStatus, KeyPart, Limit, MissingKey, Outcome, OwnBody,
+    OwnRejection, RejectionValues,
+};
 
 use super::accept::prefers_json;
 use super::extract::{AmbiguousHeader, Misread};
 use super::headers::{ResponseHeaders, retry_after_secs};
 use super::problem_json::ProblemJson;
+use super::request_id::sent_request_id;
 use super::response_fields::{ResponseFields, push_number};
 
 /// The reason why a request is not forwarded, and the response that says so.
@@ -34,7 +42,7 @@ use super::response_fields::{ResponseFields, push_number};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Rejection<'a> {
-    /// A limit is spent: 429.
+    /// A limit is spent: 429, or as the first limit that denied has it.
     Limited(&'a Decision),
     /// The store is away and the policy is closed: 503, or as configured.
     Unavailable(FailureStatus),
@@ -69,7 +77,12 @@ impl Rejection<'_> {
     /// The HTTP status. A gRPC caller gets 200 and reads `grpc-status` instead.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Limited(decision) => {
+                let own = decision.own_rejection().and_then(|(_, own)| own.status());
+                own.map_or(StatusCode::TOO_MANY_REQUESTS, |status| {
+                    StatusCode::from_u16(status).expect("400 to 599 are statuses")
+                })
+            }
             Self::Unavailable(status) => {
                 StatusCode::from_u16(status.get()).expect("400 to 599 are statuses")
             }
@@ -85,36 +98,45 @@ impl Rejection<'_> {
     /// JSON, or plain text.
     ///
     /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of
-    /// its key, never a value that the caller sent.
+    /// its key, never a value that the caller sent. The placeholder `{request_id}` of an
+    /// [`OwnRejection`] is the request's [`sent_request_id`], or `-`.
     pub fn respond(
         &self,
         request_headers: &HeaderMap,
         headers: &ResponseHeaders,
     ) -> Response<Bytes> {
         let mut fields = HeaderMap::with_capacity(FIELDS);
-        let (status, body) = self.write(request_headers, headers, &mut fields);
+        let request_id = sent_request_id(request_headers).unwrap_or("-");
+        let (status, body) = self.write(request_headers, headers, request_id, &mut fields);
         let mut response = Response::new(body);
         (*response.status_mut(), *response.headers_mut()) = (status, fields);
         response
     }
 
-    /// The same for a server whose responses are not `http::Response`: writes the header lines, and
-    /// returns status and body.
+    /// The same for a server whose responses are not `http::Response`, or which names requests
+    /// itself: writes the header lines, and returns status and body.
     pub fn write(
         &self,
         request_headers: &HeaderMap,
         headers: &ResponseHeaders,
+        request_id: &str,
         fields: &mut impl ResponseFields,
     ) -> (StatusCode, Bytes) {
         let format = BodyFormat::for_request(request_headers);
+        let own = self.own(request_id);
+        let own_body = own.as_ref().and_then(|own| own.body_for(format));
+        let content_type = own_body.map_or(format.content_type(), |body| &body.content_type);
         fields.append(&CONTENT_TYPE, |text| {
-            text.extend_from_slice(format.content_type().as_bytes())
+            text.extend_from_slice(content_type.as_bytes())
         });
         if let Some(seconds) = self.retry_after_secs() {
             fields.append(&RETRY_AFTER, |text| push_number(text, seconds));
         }
         if let Self::Limited(decision) = self {
             headers.write(decision, fields);
+        }
+        if let Some(own) = &own {
+            own.write_headers(fields);
         }
         let status = match format {
             BodyFormat::Text | BodyFormat::Json => self.status(),
@@ -126,7 +148,20 @@ impl Rejection<'_> {
                 StatusCode::OK
             }
         };
-        (status, self.body(format))
+        let body = match (own, own_body) {
+            (Some(own), Some(body)) => own.filled(body),
+            _ => self.body(format),
+        };
+        (status, body)
+    }
+
+    /// The rejection of the limit's own, if it has one, with the values to fill in.
+    fn own<'b>(&'b self, request_id: &'b str) -> Option<FilledRejection<'b>> {
+        let Self::Limited(decision) = self else {
+            return None;
+        };
+        let (limit, own) = decision.own_rejection()?;
+        Some(FilledRejection::new(limit, own, decision, request_id))
     }
 
     /// The value of `Retry-After`; `None` where waiting does not help.
@@ -170,17 +205,19 @@ impl Rejection<'_> {
     /// The reason phrase of the status.
     fn reason_phrase(&self) -> &'static str {
         // Only a status that was configured may have no phrase of its own.
-        self.status()
-            .canonical_reason()
-            .unwrap_or("Service Unavailable")
+        let instead = match self {
+            Self::Limited(_) => LIMITED,
+            _ => "Service Unavailable",
+        };
+        self.status().canonical_reason().unwrap_or(instead)
     }
 
     /// The reason in one line, for plain text and gRPC.
     fn sentence(&self) -> String {
         match self {
-            Self::Limited(_) | Self::Unavailable(_) | Self::PathTooLong => {
-                self.reason_phrase().to_owned()
-            }
+            // Beside a gRPC status, which is always the same one.
+            Self::Limited(_) => LIMITED.to_owned(),
+            Self::Unavailable(_) | Self::PathTooLong => self.reason_phrase().to_owned(),
             Self::Unidentified(missing) => format!("{KEY_EXTRACTION_FAILED}: {missing}"),
             Self::AmbiguousHeader(ambiguous) => format!("{KEY_EXTRACTION_FAILED}: {ambiguous}"),
             Self::AmbiguousPath(ambiguous) => format!("{AMBIGUOUS_PATH}: {ambiguous}"),
@@ -241,6 +278,68 @@ impl Rejection<'_> {
 
 /// The sentence about a method that is not in capitals.
 const METHOD_CASE: &str = "methods are in capitals";
+/// A rejection of a limit's own, with the values of one denial.
+struct FilledRejection<'a> {
+    own: &'a OwnRejection,
+    values: RejectionValues<'a>,
+}
+
+impl<'a> FilledRejection<'a> {
+    fn new(
+        limit: &'a Limit,
+        own: &'a OwnRejection,
+        decision: &Decision,
+        request_id: &'a str,
+    ) -> Self {
+        let values = RejectionValues {
+            limit: &limit.name,
+            retry_after_secs: retry_after_secs(decision),
+            request_id,
+        };
+        Self { own, values }
+    }
+
+    /// The body for a caller who reads bodies.
+    fn body_for(&self, format: BodyFormat) -> Option<&'a OwnBody> {
+        match format {
+            BodyFormat::Text | BodyFormat::Json => self.own.body(),
+            BodyFormat::Grpc | BodyFormat::GrpcWeb => None,
+        }
+    }
+
+    fn write_headers(&self, fields: &mut impl ResponseFields) {
+        for (name, value) in self.own.headers() {
+            // Always `Ok`, because the name was checked when the rejection was made.
+            if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
+                fields.append(&name, |text| value.fill(&self.values, text));
+            }
+        }
+    }
+
+    /// The bytes of a body; one without placeholders is not copied.
+    fn filled(&self, body: &OwnBody) -> Bytes {
+        /// Room for the values.
+        const VALUES: usize = 64;
+        if let Some(fixed) = body.text.as_fixed() {
+            return Bytes::from_owner(SharedText(Arc::clone(fixed)));
+        }
+        let mut text = Vec::with_capacity(body.text.fixed_len() + VALUES);
+        body.text.fill(&self.values, &mut text);
+        text.into()
+    }
+}
+
+/// A text as bytes.
+struct SharedText(Arc<str>);
+
+impl AsRef<[u8]> for SharedText {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// The phrase of a spent limit.
+const LIMITED: &str = "Too Many Requests";
 /// About as many header lines as a rejection has, to allocate once.
 const FIELDS: usize = 12;
 /// The problem type of a spent limit, from the IANA registry.

@@ -13,14 +13,17 @@ use http::{HeaderMap, Request, Response};
 use sluicegate_core::{Decision, KeyPart, MissingKey};
 use tower_service::Service;
 
+use super::awaited_answer::AwaitedAnswer;
 use super::body::RateLimitBody;
 use super::extract::{KeyHeaders, RequestHead};
 use super::layer::LayerSettings;
 use super::log_line::RateLimitLine;
 use super::rejection::Rejection;
+use crate::backlog::Backlog;
 use crate::clock::{Clock, MonotonicClock};
 use crate::limiter::Limiter;
 use crate::local::LocalStore;
+use crate::pending::PendingCharges;
 use crate::store::Store;
 use crate::verdict::Verdict;
 
@@ -80,18 +83,25 @@ where
         let gate = Arc::clone(&self.gate);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let decision = match gate.admit(&mut parts).await {
+            let (decision, pending) = match gate.admit(&mut parts).await {
                 Admission::Refused(response) => return Ok(response.map(RateLimitBody::own)),
-                Admission::Unchecked => None,
-                Admission::Admitted(decision) => Some(decision),
+                Admission::Passed { decision, pending } => (decision, pending),
             };
+            let awaited = pending.map(|pending| AwaitedAnswer::new(&gate, pending));
             let mut response = inner.call(Request::from_parts(parts, body)).await?;
+            let mut trailers = None;
+            if let Some(awaited) = awaited {
+                trailers = awaited.begin(response.status().as_u16(), response.headers());
+            }
             if let Some(decision) = decision {
                 gate.settings
                     .headers
                     .write(&decision, response.headers_mut());
             }
-            Ok(response.map(RateLimitBody::inner))
+            Ok(response.map(|body| match trailers {
+                None => RateLimitBody::inner(body),
+                Some(awaited) => RateLimitBody::watched(body, Box::new(awaited)),
+            }))
         })
     }
 }
@@ -121,12 +131,18 @@ pub(super) struct Gate<S, C> {
     pub(super) settings: LayerSettings,
     pub(super) key_headers: KeyHeaders,
     pub(super) warned_of_missing_peer: AtomicBool,
+    pub(super) warned_of_lost_charges: AtomicBool,
+    /// Charges that are settled after their answer was sent.
+    pub(super) backlog: Backlog,
 }
 
 /// The answer to a request: it goes on, or it has its response.
 enum Admission {
-    Admitted(Decision),
-    Unchecked,
+    Passed {
+        /// `None` when it was not checked.
+        decision: Option<Decision>,
+        pending: Option<Box<PendingCharges>>,
+    },
     Refused(Response<Bytes>),
 }
 
@@ -144,9 +160,16 @@ impl<S: Store, C: Clock> Gate<S, C> {
             None => 1,
             Some(cost_of) => cost_of(parts),
         };
-        let admission = match self.limiter.check(&subject, cost).await {
-            Verdict::Forward(decision) => Admission::Admitted(decision),
-            Verdict::ForwardUnchecked(_) => Admission::Unchecked,
+        let (verdict, pending) = self.limiter.check_pending(&subject, cost).await;
+        let admission = match verdict {
+            Verdict::Forward(decision) => Admission::Passed {
+                decision: Some(decision),
+                pending,
+            },
+            Verdict::ForwardUnchecked(_) => Admission::Passed {
+                decision: None,
+                pending,
+            },
             Verdict::Reject(decision) => {
                 let rejection = Rejection::Limited(&decision);
                 if self.settings.log_rejections {

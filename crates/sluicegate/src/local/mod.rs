@@ -25,7 +25,7 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -132,6 +132,9 @@ impl LocalStore {
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
+            [only] if only.draw == Draw::Look => {
+                List::One(self.look_at(self.id(only), only, clock.now()))
+            }
             // One counter changes atomically by itself.
             [only] => List::One(
                 self.counters
@@ -164,6 +167,11 @@ impl LocalStore {
         let mut outcomes = List::Empty;
         let mut taken = Vec::with_capacity(charges.len());
         for (charge, &id) in charges.iter().zip(&ids) {
+            if charge.draw == Draw::Look {
+                // It had room a moment ago, and may do without for good.
+                outcomes.push(self.look_at(id, charge, now));
+                continue;
+            }
             let (outcome, before) = self.take(id, charge, now);
             if charge.enforced && !outcome.is_allowed() {
                 for (index, before) in taken {
@@ -211,12 +219,29 @@ impl LocalStore {
         {
             return None;
         }
-        let answer = |index: usize| match looks[index] {
-            (Outcome::Allowed { .. }, _) => self.peek(ids[index], &charges[index], now),
-            (_, true) => self.take(ids[index], &charges[index], now).0,
-            (outcome, false) => outcome,
-        };
+        let answer =
+            |index: usize| self.answer_look(looks[index], ids[index], &charges[index], now);
         Some((0..charges.len()).map(answer).collect())
+    }
+
+    /// The answer to a charge that is not taken: as if it had cost nothing if it would fit, and else
+    /// its denial, which may have to repair the counter.
+    fn look_at(&self, id: CounterId<'_>, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+        self.answer_look(self.look(id, charge, now), id, charge, now)
+    }
+
+    fn answer_look(
+        &self,
+        looked: (Outcome, bool),
+        id: CounterId<'_>,
+        charge: &Charge<'_>,
+        now: Timestamp,
+    ) -> Outcome {
+        match looked {
+            (Outcome::Allowed { .. }, _) => self.peek(id, charge, now),
+            (_, true) => self.take(id, charge, now).0,
+            (outcome, false) => outcome,
+        }
     }
 
     /// The answer to a charge if it came alone. Nothing is taken, but a denial under a quota that

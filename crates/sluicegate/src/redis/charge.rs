@@ -3,7 +3,7 @@
 //! The library's `Charge` borrows from the caller. A request outlives that borrow, because it waits
 //! in queues of other tasks, so the store copies the little that a script needs.
 
-use sluicegate_core::{Pace, Quota};
+use sluicegate_core::{Draw, Pace, Quota};
 use smallvec::SmallVec;
 
 /// One charge on its way to Redis.
@@ -22,6 +22,8 @@ pub(super) struct StoreCharge {
     pub(super) cost: u64,
     /// False for a limit that only reports: its denial does not stop the request.
     pub(super) enforced: bool,
+    /// Whether the units are taken, or only looked for.
+    pub(super) draw: Draw,
 }
 
 /// The charges of one request, nearly always one: that one needs no allocation of its own.

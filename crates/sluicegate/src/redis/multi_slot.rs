@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
+use sluicegate_core::{Draw, List, Nanos, Outcome, Quota, Timestamp};
 
 use super::charge::{StoreCharge, StoreCharges};
 use super::request::{Operation, RequestError, StoreResponse};
@@ -138,7 +138,8 @@ fn record(
                 .zip(&answers)
                 .all(|(index, answer)| answer.allowed || !charges[*index].enforced);
             for (index, answer) in indices.iter().zip(&answers) {
-                let taken = is_admitted && answer.allowed && charges[*index].cost > 0;
+                let StoreCharge { cost, draw, .. } = charges[*index];
+                let taken = is_admitted && answer.allowed && cost > 0 && draw == Draw::Take;
                 results[*index] = PartResult::Decided {
                     now,
                     answer: *answer,

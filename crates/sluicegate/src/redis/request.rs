@@ -280,7 +280,7 @@ impl fmt::Debug for StoreRequest {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::Quota;
+    use sluicegate_core::{Draw, Quota};
     use smallvec::smallvec;
 
     use super::*;
@@ -313,6 +313,7 @@ mod tests {
             base: None,
             cost: 1,
             enforced: true,
+            draw: Draw::Take,
         }
     }
 

@@ -128,6 +128,7 @@ impl RedisStore {
             quota,
             cost,
             enforced,
+            draw,
             ..
         } = *charge;
         StoreCharge {
@@ -137,6 +138,7 @@ impl RedisStore {
             base,
             cost,
             enforced,
+            draw,
         }
     }
 

@@ -141,7 +141,7 @@ async fn what_is_no_statement_is_refused_with_its_place() {
         ("at noon spend 1 => allowed", "expected a number and a unit"),
         (
             "at 0s borrow 1 => allowed",
-            "expected spend, peek, refund or reset (got \"borrow\")",
+            "expected spend, look, peek, refund or reset (got \"borrow\")",
         ),
         ("at 0s spend 1", "expected => and the answer"),
         ("at 0s reset => allowed", "a reset has no answer"),

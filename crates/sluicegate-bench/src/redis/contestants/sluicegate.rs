@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 
 use sluicegate::{
-    Charge, Endpoint, Key, KeyLayout, Limit, MonotonicClock, Nanos, Quota, RedisOptions,
+    Charge, Draw, Endpoint, Key, KeyLayout, Limit, MonotonicClock, Nanos, Quota, RedisOptions,
     RedisStore, Store, Subject,
 };
 
@@ -46,6 +46,7 @@ impl RedisLimiter for RedisSluicegate {
             key,
             quota: self.quota,
             cost: 1,
+            draw: Draw::Take,
             limit_index: 0,
             enforced: true,
             on_failure: None,

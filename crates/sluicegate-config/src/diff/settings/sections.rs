@@ -308,7 +308,13 @@ fn external_service(service: &ExternalService, settings: &mut Settings) {
 }
 
 fn output(response: &Response, log: &Log, settings: &mut Settings) {
-    let Response { headers, body } = response;
+    let Response {
+        headers,
+        body,
+        // Compared elsewhere.
+        reject: _,
+        body_files: _,
+    } = response;
     let style = |style: &HeaderStyle| match style {
         HeaderStyle::Ietf => "ietf",
         HeaderStyle::XRateLimit => "x-ratelimit",

@@ -2,14 +2,14 @@
 -- Equal charges are read once.
 local charges = {}
 
--- Returns a table with the algorithm, whether it is enforced, its numbers, limit, cost and pace, and
+-- Returns a table with the algorithm, whether it is enforced, whether it only looks, its numbers, limit, cost and pace, and
 -- the base pace of its limit if that is another.
 local function read_charge(encoded)
   local charge = charges[encoded]
   if charge then return charge end
-  local algorithm, a, b, c, d, e, base =
-    match(encoded, '^(%a)(%d+):(%d+):(%d+):?(%d*):?(%d*)@?([%w:]*)$')
-  charge = { enforced = algorithm ~= algorithm:upper(), algorithm = algorithm:lower() }
+  local looks, algorithm, a, b, c, d, e, base =
+    match(encoded, '^(%??)(%a)(%d+):(%d+):(%d+):?(%d*):?(%d*)@?([%w:]*)$')
+  charge = { enforced = algorithm ~= algorithm:upper(), algorithm = algorithm:lower(), looks = looks ~= '' }
   if charge.algorithm == 't' then
     charge.interval, charge.limit, charge.cost = a + 0, b + 0, c + 0
     charge.tolerance, charge.needed = token_bucket_numbers(charge.interval, charge.limit, charge.cost)

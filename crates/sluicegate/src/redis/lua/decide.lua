@@ -6,7 +6,8 @@
 --   t<interval_ns>:<burst>:<cost>                    token bucket
 --   d<interval_ms>:<drip>:<size>:<aligned>:<cost>    leaky bucket; fixed window if aligned is 1
 --   w<window_ms>:<limit>:<cost>                      sliding window
---   The letter is a capital when the charge is not enforced. * is left out for a single charge,
+--   The letter is a capital when the charge is not enforced, and behind a ? when it only looks: such a
+--   charge is denied like any other and never spent. * is left out for a single charge,
 --   and @ for a key that was not used before. Behind a charge may be @ and the base pace of its
 --   limit, at which values without a mark were written, where the charge has another pace.
 -- returns the time, then an answer for each charge: the debt after for a token bucket, or

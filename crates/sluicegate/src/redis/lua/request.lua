@@ -103,7 +103,10 @@ local function decide_request(size)
     local before = saved(k)
     local allowed, answer = decide_charge(k, asked[i])
     answers[answered + i], fits[i] = answer, allowed
-    if allowed then
+    if allowed and asked[i].looks then
+      restore(k, before)
+      answers[answered + i] = look(k, asked[i])
+    elseif allowed then
       taken[k] = taken[k] or before
     else
       -- A denial may repair a stored value, but must not undo an earlier charge of this request.

@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use sluicegate_core::{Nanos, Quota};
+use sluicegate_core::{Draw, Nanos, Quota};
 use smallvec::{SmallVec, smallvec};
 
 use super::{ChargeTime, ScriptTime};
@@ -145,6 +145,7 @@ fn write_charges(out: &mut Vec<u8>, requests: &[&[StoreCharge]], keys: &CallKeys
 fn alike(one: &StoreCharge, other: &StoreCharge) -> bool {
     one.cost == other.cost
         && one.enforced == other.enforced
+        && one.draw == other.draw
         && one.quota == other.quota
         && one.base == other.base
 }
@@ -182,6 +183,9 @@ fn write_charge(text: &mut Vec<u8>, charge: &StoreCharge) {
     write_quota_and_cost(text, charge, charge.cost.min(cost_max));
     if !charge.enforced {
         text[0].make_ascii_uppercase();
+    }
+    if charge.draw == Draw::Look {
+        text.insert(0, b'?');
     }
 }
 

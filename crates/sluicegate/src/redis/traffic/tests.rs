@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{Quota, Timestamp};
+use sluicegate_core::{Draw, Quota, Timestamp};
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -58,6 +58,7 @@ impl TrafficBench {
             base: None,
             cost: 1,
             enforced: true,
+            draw: Draw::Take,
         };
         let (sender, receiver) = oneshot::channel();
         self.traffic.enqueue(StoreRequest::from(RequestState {

@@ -6,8 +6,8 @@
 
 use sluicegate::conformance::ReferenceStore;
 use sluicegate::{
-    Charge, Clock, KeyPart, Limit, LocalOptions, LocalStore, ManualClock, Nanos, Outcome, Policy,
-    Quota, Store, Timestamp,
+    Charge, Clock, Draw, KeyPart, Limit, LocalOptions, LocalStore, ManualClock, Nanos, Outcome,
+    Policy, Quota, Store, Timestamp,
 };
 
 /// Programs in the normal run, each of [`STEPS`] steps; `SLUICEGATE_CASES` asks for more.
@@ -225,12 +225,15 @@ impl Program {
         for limit in &self.limits {
             if charges.is_empty() || self.random.below(3) > 0 {
                 let cost = self.random.cost(limit.quota.unwrap().limit());
-                charges.push(
-                    self.policy
-                        .charge_named(&limit.name, &parts, cost)
-                        .unwrap()
-                        .unwrap(),
-                );
+                let charge = self.policy.charge_named(&limit.name, &parts, cost);
+                let draw = match self.random.below(4) {
+                    0 => Draw::Look,
+                    _ => Draw::Take,
+                };
+                charges.push(Charge {
+                    draw,
+                    ..charge.unwrap().unwrap()
+                });
             }
         }
         let expected = reference
@@ -244,7 +247,7 @@ impl Program {
             .zip(&expected)
             .all(|(charge, outcome)| !charge.enforced || outcome.is_allowed());
         for (charge, outcome) in charges.iter().zip(&expected).filter(|_| goes_on) {
-            if outcome.is_allowed() && charge.cost > 0 {
+            if outcome.is_allowed() && charge.cost > 0 && charge.draw == Draw::Take {
                 let at = self.clock.now();
                 self.drawn.push(Drawn {
                     limit: charge.limit_index,

@@ -6,12 +6,14 @@
 
 mod bodies;
 mod client_ip;
+mod counted_answers;
 mod forwarding;
 mod grpc;
 mod headers;
 mod keys;
 mod layer;
 mod log;
+mod rejections;
 mod retry;
 mod server;
 

@@ -65,6 +65,7 @@ function limit(one) {
       : `${count(one.before.remaining)} left: not enough; ${one.retry_after_us === null ? 'it can never pass' : `try again in ${micros(one.retry_after_us)}`}`);
   }
   if (one.ban) sentences.push(make('span', {}, 'bans its caller ', strange(one.ban)));
+  if (one.counts && one.counts !== 'every request') sentences.push(make('span', {}, 'counts ', strange(one.counts)));
   if (one.mode === 'shadow') sentences.push('shadow mode: counted, but never rejects a request');
   const standing = one.standing === 'charged' ? (one.allowed ? 'allowed' : 'denied') : one.standing;
   return make('article', { class: 'reason', 'data-standing': standing },

@@ -143,6 +143,7 @@ function counter(state) {
     ...level,
     make('dl', { class: 'pairs' }, ...facts,
       pair('quota', state.quota === null ? 'unlimited' : strange(state.quota)),
+      ...(state.counts && state.counts !== 'every request' ? [pair('counts', strange(state.counts))] : []),
       pair('override', order ? make('span', {}, strange(order.unlimited ? 'unlimited' : order.quota), ` until ${time(order.until)} by `, strange(order.by)) : 'none')),
     ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is unavailable: these numbers are this replica\'s own.')] : []),
   ];

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sluicegate_core::{Nanos, Quota, Timestamp};
+use sluicegate_core::{Draw, Nanos, Quota, Timestamp};
 
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
@@ -18,6 +18,7 @@ fn item(key: &str, quota: impl Into<Quota>) -> StoreCharge {
         base: None,
         cost: 1,
         enforced: true,
+        draw: Draw::Take,
     }
 }
 

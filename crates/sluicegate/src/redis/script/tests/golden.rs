@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sluicegate_core::algorithm::State;
 use sluicegate_core::algorithm::sliding_window::Windows;
-use sluicegate_core::{Nanos, Quota, Timestamp, TokenBucket};
+use sluicegate_core::{Draw, Nanos, Quota, Timestamp, TokenBucket};
 
 use super::model::{GRACE_MS, life_ms, written};
 use super::outcome_of;
@@ -90,6 +90,7 @@ impl WorkedRow {
                 hash: 0,
                 base: None,
                 enforced: true,
+                draw: Draw::Take,
             },
             before: state(machine, before),
             now: Timestamp::from_nanos(now.parse::<u64>().unwrap() * unit),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sluicegate_core::algorithm::{self, ChangedStep, Next, State, Step};
-use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp};
+use sluicegate_core::{Draw, Nanos, Outcome, Pace, Quota, Timestamp};
 
 use crate::redis::charge::StoreCharge;
 
@@ -66,6 +66,10 @@ impl ReferenceModel {
             let before = self.counter(item);
             let changed = before.charge(item, item.cost, now);
             let Step { next, outcome } = changed.step;
+            if outcome.is_allowed() && item.draw == Draw::Look {
+                outcomes.push(before.charge(item, 0, now).step.outcome);
+                continue;
+            }
             outcomes.push(outcome);
             goes_on &= outcome.is_allowed() || !item.enforced;
             // A denial may repair or convert a stored value, but not undo an earlier charge of this

@@ -1,6 +1,6 @@
 //! Random programs: scripts and pure code agree on every outcome, stored value and time to live.
 
-use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
+use sluicegate_core::{Draw, Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
 
 use super::model::ReferenceModel;
 use super::outcome_of;
@@ -64,6 +64,7 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
             hash: 0,
             base: None,
             enforced: true,
+            draw: Draw::Take,
         }];
         let (now, age) = (
             Timestamp::from_millis((1 << 40) + dice.below(1 << 40)),
@@ -364,6 +365,7 @@ impl RandomInput {
             quota,
             cost,
             enforced: !self.one_in(5),
+            draw: *self.pick(&[Draw::Take, Draw::Take, Draw::Take, Draw::Look]),
         }
     }
 

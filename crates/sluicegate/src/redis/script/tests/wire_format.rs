@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Nanos, Quota, Timestamp};
+use sluicegate_core::{Draw, Nanos, Quota, Timestamp};
 
 use super::outcome_of;
 use super::read_decide;
@@ -19,6 +19,7 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
         hash: 0,
         base: None,
         enforced: true,
+        draw: Draw::Take,
     }
 }
 
@@ -83,6 +84,14 @@ fn charges_are_written_in_few_strings() {
         ]
     );
     assert_eq!(strings(&[&alone], ScriptTime::Replica(now))[2], "r12");
+    let looks = [StoreCharge {
+        draw: Draw::Look,
+        ..item("a", bucket, 1)
+    }];
+    assert_eq!(
+        strings(&[&looks, &alone], ScriptTime::Server)[3..],
+        ["?t10000000:20:1", "@1", "t10000000:20:1"]
+    );
     let based = [StoreCharge {
         base: Some(window.pace()),
         ..item("a", bucket, 1)
