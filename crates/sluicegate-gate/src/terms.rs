@@ -234,6 +234,7 @@ mod tests {
             key: Key::of_parts(limit, parts).unwrap(),
             quota: Quota::per_second(1).into(),
             cost: 3,
+            draw: sluicegate_core::Draw::Take,
             limit_index: 0,
             enforced: true,
             on_failure: Some(FailurePolicy::Open),
