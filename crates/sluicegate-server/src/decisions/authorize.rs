@@ -68,11 +68,7 @@ pub(super) async fn answer(
         Ok(origin) => origin,
         Err(OriginError::NotText) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
-            let mut reply = Response::new(Full::new(Bytes::from_static(b"the target is not text")));
-            let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-            reply.headers_mut().insert(CONTENT_TYPE, content_type);
-            *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
-            return reply;
+            return target_is_not_text(flavour);
         }
         Err(OriginError::Gateway(problem)) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
@@ -116,6 +112,15 @@ pub(super) async fn answer(
             *reply.body_mut() = Full::new(body);
         }
     }
+    reply
+}
+
+/// The refusal of a client whose target nobody can read.
+fn target_is_not_text(flavour: Flavour) -> HttpReply {
+    let mut reply = Response::new(Full::new(Bytes::from_static(b"the target is not text")));
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
     reply
 }
 
