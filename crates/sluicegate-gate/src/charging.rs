@@ -28,8 +28,7 @@ pub(crate) async fn charge_request(
         return (verdict, None);
     };
     let request = OnBehalf {
-        method: subject.method,
-        path: subject.path,
+        subject: Some(subject),
         headers,
     };
     let terms = match ExternalTerms::remembered(external, charges, &request) {

@@ -4,7 +4,7 @@
 //! come together with lists and credentials to one verdict.
 
 use serde::Serialize;
-use sluicegate_core::{ConsideredLimit, Nanos};
+use sluicegate_core::{ConsideredLimit, Limit, Nanos};
 use sluicegate_gate::charging::Inspection;
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
@@ -22,7 +22,7 @@ pub struct Explanation {
     principal: Option<String>,
     /// The reason of the list or ban that names the caller, if any.
     list: Option<String>,
-    /// Every limit of the policy, in order.
+    /// Every limit of the policy, in order, and behind them those that are off.
     pub limits: Vec<ExplainedLimit>,
 }
 
@@ -61,10 +61,11 @@ pub(super) enum ListMatch {
 type Conclusion = (ExplainedVerdict, String, Option<Nanos>);
 
 /// Explains a request; `inspections` has one entry per considered limit, `None` where the limit is
-/// not charged.
+/// not charged. The limits in `disabled` are off.
 pub(super) fn explain(
     considered: &[ConsideredLimit<'_>],
     inspections: Vec<Option<Inspection>>,
+    disabled: &[Limit],
     cost: u64,
     caller: ExplainedCaller,
 ) -> Explanation {
@@ -72,7 +73,9 @@ pub(super) fn explain(
         .iter()
         .zip(inspections)
         .map(|(considered, inspection)| explain_limit(considered, inspection, cost));
-    let (limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) = explained.unzip();
+    let (mut limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) =
+        explained.unzip();
+    limits.extend(disabled.iter().map(ExplainedLimit::of_disabled));
     let (verdict, summary, wait) = match (&caller.listed, &caller.unauthorized) {
         (Some(ListMatch::Refused(why)), _) => (
             ExplainedVerdict::Refused,

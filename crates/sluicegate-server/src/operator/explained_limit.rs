@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
 use sluicegate_config::quota_in_words;
 use sluicegate_core::{
-    Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
+    Charge, Condition, ConsideredLimit, Key, KeyPart, Limit, LimitEffect, MissingKey, Mode, Nanos,
     Outcome, PartValue, Quota, TokenBucket,
 };
 use sluicegate_gate::charging::{Inspection, TermsSource};
@@ -38,6 +38,7 @@ pub struct ExplainedLimit {
 #[serde(rename_all = "snake_case")]
 enum LimitStanding {
     Charged,
+    Off,
     NotMatched,
     Replaced,
     NotLimited,
@@ -147,14 +148,25 @@ pub(super) fn explain_limit(
 
 impl ExplainedLimit {
     fn of(considered: &ConsideredLimit<'_>) -> Self {
-        let limit = considered.limit;
         let conditions = considered.conditions.iter();
+        let why = conditions.map(|condition| condition.words.clone());
+        Self::new(considered.limit, LimitStanding::Charged, why.collect())
+    }
+
+    /// A limit that is off, whatever the request is.
+    pub(super) fn of_disabled(limit: &Limit) -> Self {
+        let why = vec!["enabled is false".to_owned()];
+        Self {
+            words: format!("{} is off: nothing is counted.", limit.name),
+            ..Self::new(limit, LimitStanding::Off, why)
+        }
+    }
+
+    fn new(limit: &Limit, standing: LimitStanding, why: Vec<String>) -> Self {
         Self {
             name: limit.name.clone(),
-            standing: LimitStanding::Charged,
-            why: conditions
-                .map(|condition| condition.words.clone())
-                .collect(),
+            standing,
+            why,
             key: None,
             parts: Vec::new(),
             quota: limit.quota.map(quota_in_words),
@@ -401,7 +413,7 @@ pub(super) fn in_words(span: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use sluicegate::{Engine, FailurePolicy, LocalStore, ManualClock};
-    use sluicegate_core::{Limit, Policy, Subject, Timestamp};
+    use sluicegate_core::{Policy, Subject, Timestamp};
     use sluicegate_gate::charging::look;
 
     use super::*;

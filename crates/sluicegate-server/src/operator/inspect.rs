@@ -96,8 +96,7 @@ impl Operator {
             },
         };
         let request = OnBehalf {
-            method: subject.method,
-            path: subject.path,
+            subject: Some(&subject),
             headers: described.spelled_headers(),
         };
         let considered = snapshot.policy.considered(&subject, cost);
@@ -110,7 +109,13 @@ impl Operator {
                 _ => None,
             });
         }
-        explain(&considered, looked, cost, caller)
+        explain(
+            &considered,
+            looked,
+            snapshot.policy.disabled(),
+            cost,
+            caller,
+        )
     }
 
     /// Asks the store for a value: true when it answers, the error when it does not, and the
@@ -201,5 +206,11 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
             _ => None,
         });
     }
-    Ok(explain(&considered, looked, cost, caller))
+    Ok(explain(
+        &considered,
+        looked,
+        policy.disabled(),
+        cost,
+        caller,
+    ))
 }
