@@ -152,12 +152,18 @@ fn request_json(arguments: &Explain) -> Result<Value, String> {
         let (name, value) = line
             .split_once(':')
             .ok_or_else(|| format!("-H {line:?}: must be a name, a colon and a value"))?;
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-        let before = match name == "host" {
-            true => named_host.replace(value.to_owned()).map(Value::from),
-            false => headers.insert(name.clone(), value.into()),
+        // As it is written: the limits service is told so.
+        let (name, value) = (name.trim(), value.trim());
+        let is_twice = match name.eq_ignore_ascii_case("host") {
+            true => named_host.replace(value.to_owned()).is_some(),
+            false => {
+                let is_known = |known: &String| known.eq_ignore_ascii_case(name);
+                let is_twice = headers.keys().any(is_known);
+                headers.insert(name.to_owned(), value.into());
+                is_twice
+            }
         };
-        if before.is_some() {
+        if is_twice {
             return Err(format!(
                 "-H {name}: given twice, which makes the caller ambiguous; give it once"
             ));
@@ -266,6 +272,7 @@ fn as_text(arguments: &Explain, explanation: &Value) -> String {
             (Some("charged"), Some(false), _) => "deny",
             (Some("charged" | "not_limited"), ..) => "pass",
             (Some("unknown"), ..) => "?",
+            (Some("off"), ..) => "off",
             (Some("missing_key"), Some(false), _) => "deny",
             _ => "-",
         };

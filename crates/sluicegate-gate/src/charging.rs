@@ -40,8 +40,7 @@ pub(crate) async fn charge_request(
         return ChargedRequest::of(verdict);
     };
     let request = OnBehalf {
-        method: subject.method,
-        path: subject.path,
+        subject: Some(subject),
         headers,
     };
     let terms = match ExternalTerms::remembered(external, charges, &request) {

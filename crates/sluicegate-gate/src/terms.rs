@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use futures_util::future::join_all;
 use http::HeaderMap;
-use sluicegate_core::{Charge, FailurePolicy, FailureStatus, List, QuotaSource};
+use sluicegate_core::{Charge, FailurePolicy, FailureStatus, List, QuotaSource, Subject};
 use tokio::time::Instant;
 
 use crate::external::{
@@ -18,10 +18,8 @@ use crate::external::{
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
 pub struct OnBehalf<'a> {
-    /// The method; empty when nothing is known about the request.
-    pub method: &'a str,
-    /// The normalized path; empty when nothing is known about the request.
-    pub path: &'a str,
+    /// The request, whose caller may have a factor; `None` for a counter that is named.
+    pub subject: Option<&'a Subject<'a>>,
     /// All headers; `external` leaves out those that the service must not see.
     pub headers: SpelledHeaders<'a>,
 }
@@ -29,18 +27,26 @@ pub struct OnBehalf<'a> {
 impl<'a> OnBehalf<'a> {
     /// The question to the service about the caller of a charge.
     fn question(&self, charge: &Charge<'a>, key: &'a str) -> LimitsLookup<'a> {
-        let Self {
-            method,
-            path,
-            headers,
-        } = *self;
         LimitsLookup {
             counter: charge.key,
             key,
-            method,
-            path,
-            headers,
+            method: self.subject.map_or("", |subject| subject.method),
+            path: self.subject.map_or("", |subject| subject.path),
+            headers: self.headers,
         }
+    }
+
+    /// An answer about the caller of a charge. Its quota is divided by the caller's factor, as that
+    /// of the limit itself would be.
+    fn scaled(&self, charge: &Charge<'_>, told: Arc<ExternalLimits>) -> Arc<ExternalLimits> {
+        let rule = charge.key.limit().factor.as_ref();
+        let (Some(rule), Some(subject), Some(quota)) = (rule, self.subject, told.quota) else {
+            return told;
+        };
+        Arc::new(ExternalLimits {
+            quota: rule.quota_of(subject.principal, quota),
+            ..(*told).clone()
+        })
     }
 }
 
@@ -49,8 +55,7 @@ impl OnBehalf<'static> {
     pub fn nobody() -> Self {
         static NO_HEADERS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
         Self {
-            method: "",
-            path: "",
+            subject: None,
             headers: SpelledHeaders {
                 lines: &NO_HEADERS,
                 spelling: HeaderSpelling::LowerCase,
@@ -112,7 +117,8 @@ impl ExternalTerms {
                 QuotaSource::Limit => None,
                 QuotaSource::External => {
                     let key = charge.key.caller();
-                    of_known(external.resolve_cached(&request.question(charge, &key), now)?)
+                    let known = external.resolve_cached(&request.question(charge, &key), now)?;
+                    of_known(known).map(|told| request.scaled(charge, told))
                 }
             });
         }
@@ -133,7 +139,8 @@ impl ExternalTerms {
                 return None;
             }
             let key = charge.key.caller();
-            of_known(external.resolve(request.question(charge, &key)).await)
+            let known = external.resolve(request.question(charge, &key)).await;
+            of_known(known).map(|told| request.scaled(charge, told))
         };
         Self {
             answers: match charges {
@@ -205,7 +212,7 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Key, Limit, Quota};
+    use sluicegate_core::{Factor, FactorRule, Key, Limit, Principal, Quota};
 
     use super::*;
 
@@ -279,6 +286,39 @@ mod tests {
             (quota, 3, "l:!tenant:acme".to_owned())
         );
         assert_eq!(under.on_failure, Some(FailurePolicy::Closed(status(429))));
+    }
+
+    #[test]
+    fn the_factor_of_a_caller_divides_what_the_service_says() {
+        let rule = FactorRule::new("rate_factor", Factor::new(2.0).unwrap());
+        let limit = limit_from_outside().factor(rule);
+        let own = charge(&limit, &["203.0.113.7"]);
+        let quota = Quota::from(Quota::per_second(9).burst(12));
+        let burst = |claim: Option<&str>| {
+            let principal = claim.map(|claim| Principal::new("ann").claim("rate_factor", claim));
+            let subject = Subject {
+                principal: principal.as_ref(),
+                ..Subject::ANONYMOUS
+            };
+            let request = OnBehalf {
+                subject: Some(&subject),
+                ..OnBehalf::nobody()
+            };
+            let told = request.scaled(&own, Arc::new(told(Some(quota))));
+            told.quota.map(|quota| quota.limit())
+        };
+        assert_eq!(burst(None), Some(6), "the default");
+        assert_eq!(burst(Some("4")), Some(3));
+        assert_eq!(burst(Some("0.5")), Some(24));
+        assert_eq!(burst(Some("0")), None);
+        let named = OnBehalf::nobody().scaled(&own, Arc::new(told(Some(quota))));
+        assert_eq!(
+            named.quota,
+            Some(quota),
+            "a counter that is named has no caller"
+        );
+        let unlimited = OnBehalf::nobody().scaled(&own, Arc::new(told(None)));
+        assert_eq!(unlimited.quota, None);
     }
 
     #[test]

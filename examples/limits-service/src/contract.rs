@@ -52,7 +52,7 @@ pub struct LimitsResponse {
     /// The counter to charge instead of the caller's own; several callers may share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_key: Option<String>,
-    /// What happens to requests while the counters cannot be reached.
+    /// The treatment of requests while the counters cannot be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
     /// The status of a rejection by that policy, 400 to 599.
@@ -69,7 +69,7 @@ pub struct LimitsResponse {
     pub backend_protocol: Option<BackendProtocol>,
 }
 
-/// What happens to requests while the counters cannot be reached.
+/// The treatment of requests while the counters cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FailurePolicy {

@@ -2,6 +2,7 @@
 
 mod codecs;
 mod examples;
+mod factors;
 mod hostile;
 mod question;
 mod rebinding;

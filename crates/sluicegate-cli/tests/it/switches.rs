@@ -58,6 +58,39 @@ fn a_limit_that_is_off_neither_rejects_nor_counts_and_cannot_be_named() {
 }
 
 #[test]
+fn explain_names_the_limits_that_are_off() {
+    let sluicegate = Sluicegate::start(CONFIG);
+    let file = sluicegate.file("sluicegate.yaml").display().to_string();
+    let admin = format!("http://{}", sluicegate.admin.unwrap());
+    for at in [["--config", &file], ["--url", &admin]] {
+        let explain = |more: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+                .args(["explain", "/narrow"])
+                .args(at)
+                .args(more)
+                .output()
+                .unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let told = explain(&[]);
+        let off = "   off  narrow is off: nothing is counted.\n";
+        assert!(told.contains("It passes.") && told.contains(off), "{told}");
+        let answer: Value = serde_json::from_str(&explain(&["--json"])).unwrap();
+        let standing = answer["limits"].as_array().unwrap().iter();
+        let standing: Vec<_> = standing
+            .map(|limit| (&limit["name"], &limit["standing"]))
+            .collect();
+        let expected = [("wide", "charged"), ("narrow", "off")];
+        let expected = expected.map(|(name, standing)| (Value::from(name), Value::from(standing)));
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(name, standing)| (name, standing))
+            .collect();
+        assert_eq!(standing, expected);
+    }
+}
+
+#[test]
 fn a_role_divides_size_and_rate() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("sluicegate.yaml");

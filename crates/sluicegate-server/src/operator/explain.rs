@@ -4,7 +4,7 @@
 //! come together with lists and credentials to one verdict.
 
 use serde::Serialize;
-use sluicegate_core::{ConsideredLimit, LimitEffect, Nanos};
+use sluicegate_core::{ConsideredLimit, Limit, LimitEffect, Nanos};
 use sluicegate_gate::charging::Inspection;
 
 use super::duration_words::in_words;
@@ -23,7 +23,7 @@ pub struct Explanation {
     principal: Option<String>,
     /// The reason of the list or ban that names the caller, if any.
     list: Option<String>,
-    /// Every limit of the policy, in order.
+    /// Every limit of the policy, in order, and behind them those that are off.
     pub limits: Vec<ExplainedLimit>,
 }
 
@@ -87,17 +87,20 @@ pub(super) enum ListMatch {
 type Conclusion = (ExplainedVerdict, String, Option<Nanos>);
 
 /// Explains a request; `inspections` has one entry per considered limit, `None` where the limit is
-/// not charged.
+/// not charged. The limits in `disabled` are off.
 pub(super) fn explain(
     considered: &[ConsideredLimit<'_>],
     inspections: Vec<Option<Inspection>>,
+    disabled: &[Limit],
     caller: ExplainedCaller,
 ) -> Explanation {
     let explained = considered
         .iter()
         .zip(inspections)
         .map(|(considered, inspection)| explain_limit(considered, inspection));
-    let (limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) = explained.unzip();
+    let (mut limits, consequences): (Vec<ExplainedLimit>, Vec<LimitConsequence>) =
+        explained.unzip();
+    limits.extend(disabled.iter().map(ExplainedLimit::of_disabled));
     let (verdict, summary, wait) = match (&caller.listed, &caller.credential) {
         (Some(ListMatch::Refused(why)), _) => (
             ExplainedVerdict::Refused,

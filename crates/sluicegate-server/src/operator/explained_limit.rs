@@ -51,6 +51,7 @@ pub struct ExplainedLimit {
 #[serde(rename_all = "snake_case")]
 enum LimitStanding {
     Charged,
+    Off,
     NotMatched,
     Replaced,
     NotLimited,
@@ -169,15 +170,26 @@ pub(super) fn explain_limit(
 
 impl ExplainedLimit {
     fn of(considered: &ConsideredLimit<'_>) -> Self {
-        let limit = considered.limit;
         let conditions = considered.conditions.iter();
+        let why = conditions.map(|condition| condition.words.clone());
+        Self::new(considered.limit, LimitStanding::Charged, why.collect())
+    }
+
+    /// A limit that is off, whatever the request is.
+    pub(super) fn of_disabled(limit: &Limit) -> Self {
+        let why = vec!["enabled is false".to_owned()];
+        Self {
+            words: format!("{} is off: nothing is counted.", limit.name),
+            ..Self::new(limit, LimitStanding::Off, why)
+        }
+    }
+
+    fn new(limit: &Limit, standing: LimitStanding, why: Vec<String>) -> Self {
         let own = limit.reject.as_deref();
         Self {
             name: limit.name.clone(),
-            standing: LimitStanding::Charged,
-            why: conditions
-                .map(|condition| condition.words.clone())
-                .collect(),
+            standing,
+            why,
             key: None,
             parts: Vec::new(),
             quota: limit.quota.map(|quota| in_its_units(limit, quota)),

@@ -104,8 +104,7 @@ impl Operator {
             },
         };
         let request = OnBehalf {
-            method: subject.method,
-            path: subject.path,
+            subject: Some(&subject),
             headers: described.spelled_headers(),
         };
         let considered = match identity {
@@ -123,7 +122,7 @@ impl Operator {
                 _ => None,
             });
         }
-        explain(&considered, looked, caller)
+        explain(&considered, looked, snapshot.policy.disabled(), caller)
     }
 
     /// Asks the store for a value: true when it answers, the error when it does not, and the
@@ -222,5 +221,5 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
             _ => None,
         });
     }
-    Ok(explain(&considered, looked, caller))
+    Ok(explain(&considered, looked, policy.disabled(), caller))
 }
