@@ -6,6 +6,7 @@
 //! (nginx, Traefik, Kong) describe these places as `scope::Scope`s, from which the frame finds out
 //! which limit replaces which.
 
+mod alternatives;
 mod cover;
 mod draft;
 mod edgeguard;

@@ -32,17 +32,36 @@ struct Asked<'a> {
     from: Ipv4Addr,
     method: &'a str,
     path: &'a str,
-    headers: &'a [&'a str],
+    header: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
     /// A GET of Ann's.
-    fn get(path: &'a str, headers: &'a [&'a str]) -> Self {
+    fn get(path: &'a str) -> Self {
         Self {
             from: ANN,
             method: "GET",
             path,
-            headers,
+            header: None,
+        }
+    }
+
+    /// A POST of Ann's.
+    fn post(path: &'a str) -> Self {
+        Self {
+            method: "POST",
+            ..Self::get(path)
+        }
+    }
+
+    fn by_bob(self) -> Self {
+        Self { from: BOB, ..self }
+    }
+
+    fn with(self, header: &'a str) -> Self {
+        Self {
+            header: Some(header),
+            ..self
         }
     }
 }
@@ -89,7 +108,7 @@ impl Pair {
     fn send(&self, asked: &Asked<'_>, to: SocketAddr) -> u16 {
         HttpRequest::new(asked.method, asked.path)
             .from(asked.from)
-            .headers(asked.headers)
+            .headers(asked.header.as_slice())
             .send(to)
             .status()
     }
@@ -108,6 +127,13 @@ impl Pair {
             asked.method, asked.path, asked.from
         );
         of_original
+    }
+
+    /// Two keys in a header have a counter each: of both so many requests pass.
+    fn keys_pass(&self, path: &str, count: usize) {
+        for key in ["X-Api-Key: one", "X-Api-Key: two"] {
+            self.passes(&Asked::get(path).with(key), count);
+        }
     }
 
     /// The first requests pass and the next is denied, at both.

@@ -379,7 +379,7 @@ fn rules_of(rules: &Value) -> impl Iterator<Item = &Value> {
 fn series(expression: &str) -> Vec<String> {
     let names = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     names
-        .filter(|name| name.starts_with("sluicegate_"))
+        .filter(|name| name.starts_with("sluicegate_") || name.starts_with("process_"))
         .map(str::to_owned)
         .collect()
 }

@@ -262,7 +262,7 @@ fn headers(context: &ReadContext<'_>) -> Option<FromVariable<SecretHeaders>> {
             )),
         }
     }
-    (!headers.is_empty()).then(|| FromVariable {
+    (!headers.is_empty()).then_some(FromVariable {
         value: SecretHeaders(headers),
         variable,
     })

@@ -10,11 +10,12 @@ mod key;
 mod rules;
 mod syntax;
 
+use super::alternatives::{both, contrary};
 use super::cover::Cover;
 use super::draft::{Draft, DraftLimit, DraftQuota, LimitLine, WindowKind, period_text, quoted};
 use super::foreign_text::ForeignText;
 use crate::{Mistakes, Source};
-use condition::{Alternatives, Literal, both, contrary};
+use condition::{Condition, Literal};
 use facts::{Fact, RateSource};
 use key::HaproxyKey;
 use rules::{Rejecting, SectionRules, StickTable, Tracking};
@@ -457,13 +458,13 @@ fn trackings_of<'a>(
 }
 
 /// The conditions under which a backend gets requests; a frontend gets all.
-fn backend_conditions(section: &HaproxySection, all: &[ReadSection]) -> Alternatives {
+fn backend_conditions(section: &HaproxySection, all: &[ReadSection]) -> Condition {
     let everything = vec![Vec::new()];
     if section.kind != "backend" {
         return everything;
     }
     let uses = all.iter().flat_map(|(_, rules)| &rules.backends);
-    let own: Alternatives = uses
+    let own: Condition = uses
         .filter(|(name, _)| *name == section.name)
         .flat_map(|(_, condition)| condition.clone())
         .collect();

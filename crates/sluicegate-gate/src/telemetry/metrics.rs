@@ -6,7 +6,8 @@
 //! were made beforehand, so counting takes no lock and cannot fail.
 //!
 //! Two ways of counting meet here. Events are added as they happen. Counts that other parts keep
-//! for themselves (the store, the limits service) are collected at each scrape (`collectors.rs`).
+//! for themselves (the store, the limits service) are collected at each scrape (`collectors.rs`), and
+//! so is what the system knows about the process (`process.rs`).
 
 mod bans;
 mod collectors;
@@ -17,6 +18,7 @@ mod exemplars;
 mod external;
 mod labels;
 mod limits;
+mod process;
 mod prometheus_text;
 
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use config::ConfigSeries;
 use durations::DurationHistogram;
 use labels::{LabelCounters, LabelPairCounters};
 use limits::LimitSeries;
+use process::ProcessCollector;
 
 pub use collectors::{CollectedCounts, OrderCounts};
 pub use labels::{
@@ -77,6 +80,7 @@ impl Metrics {
         let mut registry = Registry::default();
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("sluicegate_build", "The version of the program", version);
+        registry.register_collector(Box::new(ProcessCollector::default()));
         let series = &mut registry;
         Arc::new(Self {
             requests: LabelCounters::new("sluicegate_requests", "Requests by outcome", series),

@@ -70,16 +70,18 @@ fn documented() -> BTreeMap<String, (String, String)> {
         .expect("the guide has the section")
         .1;
     let section = section.split("\n## ").next().unwrap();
+    let is_row = |row: &&str| row.starts_with("sluicegate_") || row.starts_with("process_");
     let rows = section
         .lines()
-        .filter_map(|line| line.strip_prefix("| `sluicegate_"));
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter(is_row);
     rows.map(|row| {
         let cells: Vec<&str> = row.split(" | ").collect();
         let [name, kind, labels, _meaning] = cells[..] else {
             panic!("four cells: {row}")
         };
         (
-            format!("sluicegate_{}", name.trim_end_matches('`')),
+            name.trim_end_matches('`').to_owned(),
             (kind.to_owned(), labels.to_owned()),
         )
     })

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use sluicegate_testkit::{eventually, needs};
 
-use super::{Asked, BOB, Pair};
+use super::{Asked, Pair};
 
 const STATIC: &str = r#"
 entryPoints:
@@ -46,23 +46,14 @@ fn imported_limits_of_traefik_let_the_same_requests_pass() {
     let pair = Pair::start("traefik", &files, &mut traefik);
     // It listens before it has read the routes.
     eventually("the routes are there", || {
-        pair.send(&Asked::get("/health", &[]), pair.original) == 200
+        pair.send(&Asked::get("/health"), pair.original) == 200
     });
-    pair.passes(&Asked::get("/", &[]), 5);
-    pair.is_not_limited(&Asked::get("/health", &[]), 9);
-    let post = Asked {
-        method: "POST",
-        ..Asked::get("/login", &[])
-    };
-    pair.passes(&post, 2);
-    pair.passes(&Asked::get("/keys", &["X-Api-Key: one"]), 1);
-    pair.passes(&Asked::get("/keys", &["X-Api-Key: two"]), 1);
-    pair.passes(&Asked::get("/keys", &[]), 1);
-    let other = Asked {
-        from: BOB,
-        ..Asked::get("/", &[])
-    };
-    pair.passes(&other, 5);
+    pair.passes(&Asked::get("/"), 5);
+    pair.is_not_limited(&Asked::get("/health"), 9);
+    pair.passes(&Asked::post("/login"), 2);
+    pair.keys_pass("/keys", 1);
+    pair.passes(&Asked::get("/keys"), 1);
+    pair.passes(&Asked::get("/").by_bob(), 5);
     assert!(
         pair.told.contains("Traefik delays a request"),
         "{}",

@@ -1,11 +1,11 @@
 //! Conditions of HAProxy: named and anonymous ACLs, joined by "and", "or" and "not".
 //!
-//! A condition is brought to the form "any of these lists of facts, all facts of a list": each list
-//! becomes a limit of its own.
+//! A condition becomes alternatives, each a list of facts: each list becomes a limit of its own.
 
 use std::path::Path;
 
 use super::facts::{Fact, fact};
+use crate::import::alternatives::{Alternatives, Negate, both, contrary};
 use crate::import::foreign_text::Word;
 
 /// A fact, or its contrary.
@@ -17,17 +17,23 @@ pub(super) struct Literal {
     pub(super) text: String,
 }
 
-/// Any of these lists; all literals of a list must hold.
-pub(super) type Alternatives = Vec<Vec<Literal>>;
+impl Negate for Literal {
+    fn negated(&self) -> Self {
+        Self {
+            is_negated: !self.is_negated,
+            ..self.clone()
+        }
+    }
+}
+
+/// A condition: any of these lists.
+pub(super) type Condition = Alternatives<Literal>;
 
 /// The ACLs of a section. Definitions of one name are alternatives.
 #[derive(Debug, Default)]
 pub(super) struct Acls {
     defined: Vec<(String, Literal)>,
 }
-
-/// More alternatives than this are given up.
-const ALTERNATIVES_MAX: usize = 64;
 
 impl Acls {
     /// Reads `acl NAME CRITERION …`.
@@ -49,9 +55,9 @@ impl Acls {
         words: &[Word],
         is_negated: bool,
         base_dir: &Path,
-    ) -> Result<Alternatives, String> {
-        let mut alternatives: Alternatives = Vec::new();
-        let mut all: Alternatives = vec![Vec::new()];
+    ) -> Result<Condition, String> {
+        let mut alternatives: Condition = Vec::new();
+        let mut all: Condition = vec![Vec::new()];
         let mut rest = words;
         while let Some((word, after)) = rest.split_first() {
             rest = after;
@@ -92,8 +98,8 @@ impl Acls {
         })
     }
 
-    fn named(&self, name: &str) -> Result<Alternatives, String> {
-        let found: Alternatives = self
+    fn named(&self, name: &str) -> Result<Condition, String> {
+        let found: Condition = self
             .defined
             .iter()
             .filter(|(own, _)| own == name)
@@ -119,28 +125,4 @@ fn literal(words: &[Word], base_dir: &Path) -> Literal {
         fact,
         text: words.join(" "),
     }
-}
-
-/// Both conditions hold.
-pub(super) fn both(one: &[Vec<Literal>], two: &[Vec<Literal>]) -> Alternatives {
-    one.iter()
-        .flat_map(|left| {
-            two.iter()
-                .map(move |right| [left.as_slice(), right].concat())
-        })
-        .take(ALTERNATIVES_MAX)
-        .collect()
-}
-
-/// The condition does not hold: of each list, one literal does not.
-pub(super) fn contrary(alternatives: &[Vec<Literal>]) -> Alternatives {
-    let not = |literal: &Literal| {
-        vec![Literal {
-            is_negated: !literal.is_negated,
-            ..literal.clone()
-        }]
-    };
-    alternatives.iter().fold(vec![Vec::new()], |all, list| {
-        both(&all, &list.iter().map(not).collect::<Vec<_>>())
-    })
 }

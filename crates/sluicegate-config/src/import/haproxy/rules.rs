@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::condition::{Acls, Alternatives};
+use super::condition::{Acls, Condition};
 use super::syntax::{HaproxySection, millis};
 use crate::import::foreign_text::{ForeignText, Word};
 
@@ -22,7 +22,7 @@ pub(super) struct Tracking {
     pub(super) number: String,
     pub(super) key: String,
     pub(super) table: Option<String>,
-    pub(super) condition: Alternatives,
+    pub(super) condition: Condition,
     pub(super) at: RulePoint,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Rejecting {
     pub(super) origin: String,
     /// The way it rejects: `with 403`, `by closing the connection`.
     pub(super) answer: String,
-    pub(super) condition: Alternatives,
+    pub(super) condition: Condition,
     /// Conditions of rules before it that let requests pass.
-    pub(super) passed_before: Vec<Alternatives>,
+    pub(super) passed_before: Vec<Condition>,
     pub(super) at: RulePoint,
     pub(super) line: Word,
 }
@@ -50,8 +50,8 @@ pub(super) struct SectionRules {
     pub(super) trackings: Vec<Tracking>,
     pub(super) rejecting: Vec<Rejecting>,
     /// `use_backend NAME if …`, and `default_backend NAME` with an empty condition.
-    pub(super) backends: Vec<(String, Alternatives)>,
-    passing: Vec<(u8, Alternatives)>,
+    pub(super) backends: Vec<(String, Condition)>,
+    passing: Vec<(u8, Condition)>,
     acls: Acls,
 }
 
@@ -172,7 +172,7 @@ impl SectionRules {
     }
 
     /// The condition of a statement; without one it always holds.
-    fn condition(&self, words: &[Word], base_dir: &Path) -> Result<Alternatives, String> {
+    fn condition(&self, words: &[Word], base_dir: &Path) -> Result<Condition, String> {
         let Some(at) = words
             .iter()
             .position(|word| matches!(word.text.as_str(), "if" | "unless"))

@@ -1,7 +1,8 @@
 //! Rules of Traefik's routers as covers: ``Host(`a`) && PathPrefix(`/api`)``.
 //!
-//! A rule is brought to the form "any of these lists of matchers, all matchers of a list".
+//! A rule becomes alternatives, each a list of matchers.
 
+use crate::import::alternatives::{ALTERNATIVES_MAX, Alternatives, Negate, both, contrary};
 use crate::import::cover::Cover;
 use crate::import::regex_path::regex_paths;
 
@@ -50,8 +51,6 @@ pub(super) fn read(rule: &str) -> Result<RuleCovers, String> {
     Ok(read)
 }
 
-/// More alternatives than this are given up.
-const ALTERNATIVES_MAX: usize = 64;
 /// Deeper parentheses are refused.
 const DEPTH_MAX: usize = 32;
 
@@ -133,7 +132,7 @@ impl Parser<'_> {
         is_next
     }
 
-    fn any(&mut self) -> Result<Vec<Vec<Matcher>>, String> {
+    fn any(&mut self) -> Result<Alternatives<Matcher>, String> {
         let mut alternatives = self.all()?;
         while self.next_is(&RuleToken::Or) {
             alternatives.extend(self.all()?);
@@ -142,7 +141,7 @@ impl Parser<'_> {
         Ok(alternatives)
     }
 
-    fn all(&mut self) -> Result<Vec<Vec<Matcher>>, String> {
+    fn all(&mut self) -> Result<Alternatives<Matcher>, String> {
         let mut all = self.one()?;
         while self.next_is(&RuleToken::And) {
             all = both(&all, &self.one()?);
@@ -150,7 +149,7 @@ impl Parser<'_> {
         Ok(all)
     }
 
-    fn one(&mut self) -> Result<Vec<Vec<Matcher>>, String> {
+    fn one(&mut self) -> Result<Alternatives<Matcher>, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err("is nested too deeply".to_owned());
@@ -201,26 +200,13 @@ impl Parser<'_> {
     }
 }
 
-fn both(one: &[Vec<Matcher>], two: &[Vec<Matcher>]) -> Vec<Vec<Matcher>> {
-    one.iter()
-        .flat_map(|left| {
-            two.iter()
-                .map(move |right| [left.as_slice(), right].concat())
-        })
-        .take(ALTERNATIVES_MAX)
-        .collect()
-}
-
-fn contrary(alternatives: &[Vec<Matcher>]) -> Vec<Vec<Matcher>> {
-    let not = |matcher: &Matcher| {
-        vec![Matcher {
-            is_negated: !matcher.is_negated,
-            ..matcher.clone()
-        }]
-    };
-    alternatives.iter().fold(vec![Vec::new()], |all, list| {
-        both(&all, &list.iter().map(not).collect::<Vec<_>>())
-    })
+impl Negate for Matcher {
+    fn negated(&self) -> Self {
+        Self {
+            is_negated: !self.is_negated,
+            ..self.clone()
+        }
+    }
 }
 
 impl Matcher {
