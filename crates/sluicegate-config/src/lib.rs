@@ -39,7 +39,7 @@ pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;
-pub use summary::{cost_in_words, quota_in_units, quota_in_words};
+pub use summary::{cost_in_words, limit_quota_in_words, quota_in_words};
 pub use typed::*;
 
 use expand::Expander;

@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 pub use cost::of as cost_in_words;
 pub use limit::numbers as quota_in_words;
-pub use limit::units as quota_in_units;
+pub use limit::numbers_at as limit_quota_in_words;
 pub(crate) use store::failure;
 
 use sluicegate_core::Limit;

@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::{cost_in_words, quota_in_units, quota_in_words};
+use sluicegate_config::{cost_in_words, limit_quota_in_words};
 use sluicegate_core::{
     Charge, Condition, ConsideredLimit, Cost, Key, KeyPart, Limit, LimitEffect, MissingKey, Mode,
     Nanos, Outcome, PartValue, Quota, TokenBucket,
@@ -161,7 +161,7 @@ impl ExplainedLimit {
                 .collect(),
             key: None,
             parts: Vec::new(),
-            quota: limit.quota.map(|quota| in_its_units(limit, quota)),
+            quota: limit.quota.map(|quota| limit_quota_in_words(limit, quota)),
             quota_from: limit.quota.map(|_| TermsSource::Config),
             mode: limit.mode,
             cost: None,
@@ -171,14 +171,6 @@ impl ExplainedLimit {
             retry_after_us: None,
             words: String::new(),
         }
-    }
-}
-
-/// A quota of requests, or of units where a request costs more than one.
-fn in_its_units(limit: &Limit, quota: Quota) -> String {
-    match limit.cost == Cost::default() {
-        true => quota_in_words(quota),
-        false => quota_in_units(quota),
     }
 }
 
@@ -260,7 +252,7 @@ fn explain_charge(
         return (explained, LimitConsequence::Pass);
     };
     let limit = charge.key.limit();
-    let quota_words = in_its_units(limit, quota);
+    let quota_words = limit_quota_in_words(limit, quota);
     explained.quota = Some(quota_words.clone());
     let costs = match limit.cost == Cost::default() {
         true => String::new(),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use sluicegate::NodeState;
-use sluicegate_config::quota_in_words;
+use sluicegate_config::limit_quota_in_words;
 use sluicegate_core::Mode;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
@@ -29,7 +29,7 @@ impl Operator {
             .map(|(limit, totals)| {
                 json!({
                     "name": limit.name, "mode": if limit.mode == Mode::Enforce { "enforce" } else { "shadow" },
-                    "words": limit.quota.map_or_else(|| "no limit".to_owned(), quota_in_words),
+                    "words": limit.quota.map_or_else(|| "no limit".to_owned(), |quota| limit_quota_in_words(limit, quota)),
                     "allowed": totals.allowed, "denied": totals.denied, "shadow_denied": totals.shadow_denied,
                 })
             })

@@ -11,6 +11,7 @@ mod grpc;
 mod headers;
 mod keys;
 mod layer;
+mod limit_options;
 mod log;
 mod retry;
 mod server;
