@@ -37,7 +37,9 @@ pub use diff::{Change, ChangeKind};
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::{Source, Syntax};
-pub use summary::{ban_in_words, cost_in_words, counted_in_words, quota_in_units, quota_in_words};
+pub use summary::{
+    ban_in_words, cost_in_words, counted_in_words, limit_quota_in_words, quota_in_words,
+};
 pub use typed::*;
 
 use expand::Expander;

@@ -21,7 +21,7 @@ pub use ban::ban_in_words;
 pub use cost::of as cost_in_words;
 pub use counting::counted as counted_in_words;
 pub use limit::numbers as quota_in_words;
-pub use limit::units as quota_in_units;
+pub use limit::numbers_at as limit_quota_in_words;
 pub(crate) use rejection::{is_default, rejection};
 pub(crate) use store::failure;
 pub(crate) use traces::share_in_words;

@@ -128,7 +128,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.check(subject, 0).await
     }
 
-    /// Charges one limit by its name and key parts, for callers that know both.
+    /// Charges one limit by its name and key parts, for callers that know both. The cost is multiplied
+    /// by a fixed [`Cost`](crate::Cost) of the limit, and taken as it is where that is in a header.
     pub async fn check_named(&self, limit: &str, parts: &[&str], cost: u64) -> Verdict {
         let policy = self.policy();
         match policy.charge_named(limit, parts, cost) {

@@ -96,7 +96,7 @@ fn described(limit: &Limit) -> String {
 fn quota_in_words(limit: &Limit) -> String {
     match limit.quota {
         None => "no limit".to_owned(),
-        Some(quota) => words::numbers_of(quota, words::noun(limit)),
+        Some(quota) => words::numbers_at(limit, quota),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     let what = match limit.quota {
         Some(quota) => format!(
             "{}{}, {}",
-            numbers_of(quota, noun(limit)),
+            numbers_at(limit, quota),
             or_else(limit),
             callers(&limit.key)
         ),
@@ -109,21 +109,23 @@ pub fn numbers(quota: Quota) -> String {
     numbers_of(quota, "request")
 }
 
-/// A quota in words for a limit whose requests cost more than one unit.
+/// The quota of one caller of a limit in words: of units, where requests cost more than one.
 ///
 /// ```
-/// use sluicegate_config::quota_in_units;
-/// use sluicegate_core::Quota;
+/// use sluicegate_config::limit_quota_in_words;
+/// use sluicegate_core::{Limit, Quota};
 ///
 /// let quota = Quota::from(Quota::per_second(10).burst(20));
-/// assert_eq!(quota_in_units(quota), "at most 20 units at once and 10 a second");
+/// let upload = Limit::new("upload", quota).cost(5);
+/// let words = limit_quota_in_words(&upload, quota);
+/// assert_eq!(words, "at most 20 units at once and 10 a second");
 /// ```
-pub fn units(quota: Quota) -> String {
-    numbers_of(quota, "unit")
+pub fn numbers_at(limit: &Limit, quota: Quota) -> String {
+    numbers_of(quota, noun(limit))
 }
 
 /// What the quota of a limit counts: requests, unless they cost more than one unit.
-pub(crate) fn noun(limit: &Limit) -> &'static str {
+fn noun(limit: &Limit) -> &'static str {
     match limit.cost {
         Cost::Fixed(1) => "request",
         Cost::Fixed(_) | Cost::Header(_) => "unit",
@@ -131,7 +133,7 @@ pub(crate) fn noun(limit: &Limit) -> &'static str {
 }
 
 /// A quota of requests or of units.
-pub(crate) fn numbers_of(quota: Quota, noun: &str) -> String {
+fn numbers_of(quota: Quota, noun: &str) -> String {
     let requests = |count: u64| match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),

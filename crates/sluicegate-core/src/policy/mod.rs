@@ -67,6 +67,8 @@ pub struct Policy {
     base: Vec<usize>,
     /// For each limit, true when it is charged in the second of two stages only.
     needs_principal: Vec<bool>,
+    /// True when one of them does.
+    some_need_principal: bool,
     /// For each limit, true when a request without its key makes it give up the place that it takes.
     may_be_skipped: Vec<bool>,
     /// The index of each limit in `limits`.
@@ -135,6 +137,7 @@ impl Policy {
                 .collect(),
             index: Index::new(&limits),
             needs_principal: limits.iter().map(Limit::needs_principal).collect(),
+            some_need_principal: limits.iter().any(Limit::needs_principal),
             may_be_skipped: limits.iter().map(may_be_skipped).collect(),
             limits,
             disabled,

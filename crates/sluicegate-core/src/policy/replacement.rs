@@ -23,7 +23,7 @@ use crate::subject::Subject;
 impl Policy {
     /// The limits that are charged for a request in one stage, in order.
     pub(super) fn charged_at(&self, stage: Stage, subject: &Subject<'_>) -> List<usize> {
-        match (stage, self.needs_principal.contains(&true)) {
+        match (stage, self.some_need_principal) {
             (Stage::Whole, _) | (Stage::BeforePrincipal, false) => self.covering(subject),
             (Stage::AfterPrincipal | Stage::Unauthorized, false) => List::Empty,
             (_, true) => self.charged_in_turn(stage, subject),

@@ -3,9 +3,7 @@
 
 use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
-use sluicegate_config::{
-    ban_in_words, cost_in_words, counted_in_words, quota_in_units, quota_in_words,
-};
+use sluicegate_config::{ban_in_words, cost_in_words, counted_in_words, limit_quota_in_words};
 use sluicegate_core::{
     Charge, Condition, ConsideredLimit, Cost, Counting, Key, KeyPart, Limit, LimitEffect,
     MissingKey, Mode, Nanos, Outcome, PartValue, Quota, TokenBucket,
@@ -192,7 +190,7 @@ impl ExplainedLimit {
             why,
             key: None,
             parts: Vec::new(),
-            quota: limit.quota.map(|quota| in_its_units(limit, quota)),
+            quota: limit.quota.map(|quota| limit_quota_in_words(limit, quota)),
             quota_from: limit.quota.map(|_| TermsSource::Config),
             mode: limit.mode,
             cost: None,
@@ -213,14 +211,6 @@ impl ExplainedLimit {
             self.words = format!("{} It bans its caller {ban}.", self.words);
         }
         self
-    }
-}
-
-/// A quota of requests, or of units where a request costs more than one.
-fn in_its_units(limit: &Limit, quota: Quota) -> String {
-    match limit.cost == Cost::default() {
-        true => quota_in_words(quota),
-        false => quota_in_units(quota),
     }
 }
 
@@ -302,7 +292,7 @@ fn explain_charge(
         return (explained, LimitConsequence::Pass);
     };
     let limit = charge.key.limit();
-    let quota_words = in_its_units(limit, quota);
+    let quota_words = limit_quota_in_words(limit, quota);
     explained.quota = Some(quota_words.clone());
     let costs = match limit.cost == Cost::default() {
         true => String::new(),

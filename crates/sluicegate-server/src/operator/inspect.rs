@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use serde_json::{Value, json};
 use sluicegate::http::HeaderLines;
 use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
-use sluicegate_config::{Config, counted_in_words, quota_in_words};
+use sluicegate_config::{Config, counted_in_words, limit_quota_in_words};
 use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
 use sluicegate_gate::access::{AccessLists, Ruling};
 use sluicegate_gate::admission::automatic_ban_of;
@@ -39,7 +39,7 @@ impl Operator {
         let orders = self.gate.overrides.current();
         Ok(json!({
             "limit": limit, "key": parts, "text": looked.key,
-            "quota": looked.quota.map(quota_in_words), "quota_from": looked.source.as_str(),
+            "quota": looked.quota.map(|quota| limit_quota_in_words(charge.key.limit(), quota)), "quota_from": looked.source.as_str(),
             "capacity": looked.quota.map(|quota| quota.limit()),
             "counts": counted_in_words(&charge.key.limit().counting),
             "remaining": outcome.map(|outcome| outcome.remaining()),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use sluicegate::NodeState;
-use sluicegate_config::{counted_in_words, quota_in_words};
+use sluicegate_config::{counted_in_words, limit_quota_in_words};
 use sluicegate_core::{Counting, Limit, Mode};
 use sluicegate_gate::auth::{KeysGap, KeysStatus};
 use sluicegate_gate::store::AnyStore;
@@ -208,9 +208,10 @@ fn jwks(status: &KeysStatus) -> Value {
 
 /// The numbers of a limit, and which requests it counts if not all.
 fn words(limit: &Limit) -> String {
-    let quota = limit
-        .quota
-        .map_or_else(|| "no limit".to_owned(), quota_in_words);
+    let quota = limit.quota.map_or_else(
+        || "no limit".to_owned(),
+        |quota| limit_quota_in_words(limit, quota),
+    );
     match limit.counting {
         Counting::Always => quota,
         Counting::When(_) | Counting::RefundWhen(_) => {

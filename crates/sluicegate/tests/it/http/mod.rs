@@ -12,6 +12,7 @@ mod grpc;
 mod headers;
 mod keys;
 mod layer;
+mod limit_options;
 mod log;
 mod rejections;
 mod retry;
