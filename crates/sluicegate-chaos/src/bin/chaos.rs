@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use sluicegate_chaos::runner::{self, Scenario, scenario};
 use sluicegate_chaos::scenarios::outages::{
-    away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
+    away, boot, debts, flapping, foreign, forgetful, full, herd, slow, traces,
 };
 use sluicegate_chaos::scenarios::replicas;
 use sluicegate_chaos::scenarios::topologies::{
@@ -83,6 +83,7 @@ fn of_outages() -> Vec<Scenario> {
         scenario("slow-by-load", "T-54", slow::by_load),
         scenario("flapping-by-resets", "T-56", flapping::resets),
         scenario("flapping-by-stops", "T-56", flapping::stops),
+        scenario("debts", "N4", debts::debts),
         scenario("full", "T-29", full::full),
         scenario("foreign", "T-44", foreign::foreign),
         scenario("scripts-flushed", "T-47", forgetful::scripts),

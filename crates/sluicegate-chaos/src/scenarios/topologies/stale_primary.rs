@@ -85,17 +85,7 @@ async fn pause(
 fn judge_pauses(pauses: &[FaultTimes], run: &LoadRun, length: Length, report: &mut Report) {
     // Everybody else on this machine has a share in the short form.
     let longest = length.pick(Duration::from_secs(5), Duration::from_secs(1));
-    let ends = pauses.iter().skip(1).map(|next| next.began);
-    let times: Vec<Duration> = pauses
-        .iter()
-        .zip(ends.chain([u64::MAX]))
-        .map(|(pause, end)| {
-            let mut of_pause = run.between(pause.began, end);
-            // Questions under way when the next pause began belong to that one.
-            of_pause.asked.retain(|asked| asked.received < end);
-            pause.time_to_normal(&of_pause)
-        })
-        .collect();
+    let times = FaultTimes::times_to_normal(pauses, run);
     report.fact(format!("{:?}", run.answers()));
     report.fact(format!("normal after each pause within {times:.0?}"));
     let in_time = times.iter().filter(|time| **time <= longest).count();
