@@ -18,6 +18,7 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
         cost,
         hash: 0,
         base: None,
+        digits_only: false,
         enforced: true,
     }
 }
