@@ -56,6 +56,7 @@ fn of_replicas(replica: &Path) -> Vec<Scenario> {
             "T-52",
             replicas::retry_after_in_real_time,
         ),
+        scenario("roll-out", "N5", replicas::rollout),
         with_replicas!("soak", "T-53", replicas::soak),
     ]
 }
@@ -107,6 +108,7 @@ fn of_topologies() -> Vec<Scenario> {
         scenario("sentinel-hung", "T-50", sentinel::primary_hung),
         scenario("sentinels-lost", "T-50", sentinel::sentinels_lost),
         scenario("stale-primary", "N1", stale_primary::writable),
+        scenario("sentinels-anew", "N1", stale_primary::sentinels_anew),
         scenario("stale-primary-refuses", "N2", stale_primary::refusing),
         scenario("cluster-killed", "B9, T-49", cluster::master_killed),
         scenario("cluster-hung", "B9, T-49", cluster::master_hung),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate::{
-    FailurePolicy, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota, RedisStore,
+    Clock, FailurePolicy, KeyPart, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, RedisStore,
 };
 use sluicegate_testkit::{Bound, Fault as Network};
 
@@ -21,9 +21,12 @@ pub async fn debts(length: Length) -> Report {
     let mut report = Report::new("debts outlast outages");
     let redis = FaultyRedis::new().await;
     let limit = Limit::new(LIMIT, Quota::per_second(RATE).burst(BURST)).key([KeyPart::Principal]);
+    let mut options = redis.options("debts");
+    // A busy machine is not to be taken for a store that is away.
+    options.deadline = length.pick(Nanos::from_millis(500), options.deadline);
     let replica = Limiter::with_failure_policy(
         Policy::new([limit]).expect("a limit that is as it should be"),
-        RedisStore::new(redis.options("debts")).expect("options that are as they should be"),
+        RedisStore::new(options).expect("options that are as they should be"),
         MonotonicClock::new(),
         FailurePolicy::Local,
     );

@@ -92,6 +92,14 @@ fn charges_are_written_in_few_strings() {
         strings(&[&based, &alone], ScriptTime::Server)[3..],
         ["t10000000:20:1@w60000", "@1", "t10000000:20:1"]
     );
+    let unmarked = [StoreCharge {
+        digits_only: true,
+        ..item("a", bucket, 1)
+    }];
+    assert_eq!(
+        strings(&[&unmarked, &alone], ScriptTime::Server)[3..],
+        ["t10000000:20:1~", "@1", "t10000000:20:1"]
+    );
 }
 
 #[test]
