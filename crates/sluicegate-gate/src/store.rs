@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluicegate::{
-    Charge, ClientCert, Clock, Credentials, List, LocalOptions, LocalStore, Nanos, Outcome,
+    Charge, ClientCert, Clock, Credentials, List, LocalOptions, LocalStore, Nanos, Outcome, Quota,
     Recovery, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError, Timestamp,
     TlsOptions,
 };
@@ -60,6 +60,20 @@ impl Store for AnyStore {
         match self {
             Self::Local(store) => store.remembered(charge, now),
             Self::Redis(store) => store.remembered(charge, now),
+        }
+    }
+
+    fn has_excess(&self) -> bool {
+        match self {
+            Self::Local(store) => store.has_excess(),
+            Self::Redis(store) => store.has_excess(),
+        }
+    }
+
+    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        match self {
+            Self::Local(store) => store.larger_quota(charge, now),
+            Self::Redis(store) => store.larger_quota(charge, now),
         }
     }
 }

@@ -173,6 +173,29 @@ impl SentinelGroup {
         }
     }
 
+    /// Sets all sentinels up anew to watch this server, as a new deployment would: they count their
+    /// epochs from zero again. The other servers follow it.
+    #[track_caller]
+    pub fn set_up_anew(&self, primary: usize) {
+        for sentinel in &self.sentinels {
+            sentinel.command::<()>(&["SENTINEL", "REMOVE", Self::NAME]);
+        }
+        self.replication.promote(primary);
+        let port = self.servers()[primary].port().to_string();
+        for (index, sentinel) in self.sentinels.iter().enumerate() {
+            let user = if index == 0 { MINORITY } else { MAJORITY };
+            sentinel.command::<()>(&["SENTINEL", "MONITOR", Self::NAME, "127.0.0.1", &port, "2"]);
+            for (option, value) in [("auth-user", user), ("auth-pass", PASSWORD)] {
+                sentinel.command::<()>(&["SENTINEL", "SET", Self::NAME, option, value]);
+            }
+        }
+        wait_until(
+            Duration::from_secs(20),
+            "the sentinels know each other and the replicas",
+            || self.is_complete(),
+        );
+    }
+
     /// The time without an answer after which the sentinels take a server for dead.
     pub fn set_down_after(&self, time: Duration) {
         let time = time.as_millis().to_string();

@@ -177,9 +177,14 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 HoldOutcome::Denied(owed) => return Box::pin(self.deny_owed(charges, owed)).await,
             }
         }
-        match store.decide(charges, clock).await {
+        let contended = self.contended(charges);
+        let asked = contended.as_deref().unwrap_or(charges);
+        match store.decide(asked, clock).await {
             Ok(mut outcomes) => {
                 health.answered(charges, *on_failure, clock);
+                if contended.is_some() {
+                    outcomes = within_own_limits(charges, &outcomes);
+                }
                 if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
                     // A counter may have come to owe while this request waited for the store.
                     match fallback.hold(charges, &held, *on_failure, clock.now()) {
@@ -200,6 +205,32 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 self.without_store(charges, error, |local| fallback.decide(local, store, clock))
             }
         }
+    }
+
+    /// The charges with larger quotas, where counters owe more than their own limit has; `None` when
+    /// none does, which is nearly always and costs one load.
+    #[inline]
+    fn contended<'a>(&self, charges: &[Charge<'a>]) -> Option<Box<[Charge<'a>]>> {
+        if !self.store.has_excess() {
+            return None;
+        }
+        self.with_larger_quotas(charges)
+    }
+
+    #[cold]
+    fn with_larger_quotas<'a>(&self, charges: &[Charge<'a>]) -> Option<Box<[Charge<'a>]>> {
+        let now = self.clock.now();
+        let mut asked: Box<[Charge<'a>]> = charges.into();
+        let mut is_changed = false;
+        // A look is told of the own quota, and what never fits has no part to get.
+        let takes_part = |charge: &Charge<'_>| (1..=charge.quota.limit()).contains(&charge.cost);
+        for charge in asked.iter_mut().filter(|charge| takes_part(charge)) {
+            if let Some(larger) = self.store.larger_quota(charge, now) {
+                charge.quota = larger;
+                is_changed = true;
+            }
+        }
+        is_changed.then_some(asked)
     }
 
     /// Denies a request that does not fit into the counters in debt. If the store did not answer the
@@ -362,6 +393,23 @@ impl<S: Store, C: Clock> Engine<S, C> {
         self.health.local.fetch_add(1, Relaxed);
         Settlement::Degraded(outcomes)
     }
+}
+
+/// The outcomes of charges that were decided under larger quotas, with no more left than their own
+/// limits have.
+#[cold]
+fn within_own_limits(charges: &[Charge<'_>], outcomes: &[Outcome]) -> List<Outcome> {
+    let within = |(charge, outcome): (&Charge<'_>, &Outcome)| match *outcome {
+        Outcome::Allowed {
+            remaining,
+            reset_after,
+        } => Outcome::Allowed {
+            remaining: remaining.min(charge.quota.limit()),
+            reset_after,
+        },
+        denied => denied,
+    };
+    charges.iter().zip(outcomes).map(within).collect()
 }
 
 /// The outcomes of the counters in debt, and those of the store for the others.

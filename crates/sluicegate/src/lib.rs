@@ -75,6 +75,7 @@ pub mod conformance;
 #[cfg(doctest)]
 mod docs;
 mod engine;
+mod excess;
 mod failure;
 mod fallback;
 mod health;

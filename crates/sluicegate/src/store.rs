@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Charge, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
 
@@ -107,6 +107,21 @@ pub trait Store: Send + Sync + 'static {
     /// here, so that an outage hands nobody a fresh bucket. A store without such a memory keeps
     /// the default, `None`.
     fn remembered(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<State> {
+        None
+    }
+
+    /// Returns true when [`larger_quota`](Store::larger_quota) may have one. Every request asks this.
+    fn has_excess(&self) -> bool {
+        false
+    }
+
+    /// The quota under which a charge is to be decided instead of its own, because its counter owes
+    /// more than its own has: replicas of another configuration charge it under a larger one.
+    ///
+    /// For stores that replicas share, or whose limits can be changed: while a changed quota is rolled
+    /// out, replicas of both sides then admit their part. A store without such a memory keeps the
+    /// default, `None`; there, a counter that owes too much denies until enough has flowed back.
+    fn larger_quota(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<Quota> {
         None
     }
 }

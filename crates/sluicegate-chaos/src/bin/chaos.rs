@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use sluicegate_chaos::runner::{self, Scenario, scenario};
 use sluicegate_chaos::scenarios::outages::{
-    away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
+    away, boot, debts, flapping, foreign, forgetful, full, herd, slow, traces,
 };
 use sluicegate_chaos::scenarios::replicas;
 use sluicegate_chaos::scenarios::topologies::{
@@ -56,6 +56,7 @@ fn of_replicas(replica: &Path) -> Vec<Scenario> {
             "T-52",
             replicas::retry_after_in_real_time,
         ),
+        scenario("roll-out", "N5", replicas::rollout),
         with_replicas!("soak", "T-53", replicas::soak),
     ]
 }
@@ -83,6 +84,7 @@ fn of_outages() -> Vec<Scenario> {
         scenario("slow-by-load", "T-54", slow::by_load),
         scenario("flapping-by-resets", "T-56", flapping::resets),
         scenario("flapping-by-stops", "T-56", flapping::stops),
+        scenario("debts", "N4", debts::debts),
         scenario("full", "T-29", full::full),
         scenario("foreign", "T-44", foreign::foreign),
         scenario("scripts-flushed", "T-47", forgetful::scripts),
@@ -106,6 +108,7 @@ fn of_topologies() -> Vec<Scenario> {
         scenario("sentinel-hung", "T-50", sentinel::primary_hung),
         scenario("sentinels-lost", "T-50", sentinel::sentinels_lost),
         scenario("stale-primary", "N1", stale_primary::writable),
+        scenario("sentinels-anew", "N1", stale_primary::sentinels_anew),
         scenario("stale-primary-refuses", "N2", stale_primary::refusing),
         scenario("cluster-killed", "B9, T-49", cluster::master_killed),
         scenario("cluster-hung", "B9, T-49", cluster::master_hung),

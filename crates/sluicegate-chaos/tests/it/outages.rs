@@ -3,7 +3,7 @@
 use sluicegate_chaos::Length::Short;
 use sluicegate_chaos::Report;
 use sluicegate_chaos::scenarios::outages::{
-    away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
+    away, boot, debts, flapping, foreign, forgetful, full, herd, slow, traces,
 };
 use sluicegate_testkit::alone;
 
@@ -85,6 +85,12 @@ async fn one_replica_keeps_its_bound_while_connections_are_reset_ten_times_a_sec
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_replica_keeps_its_bound_while_redis_stops_ten_times_a_second() {
     judge(&flapping::stops(Short).await);
+}
+
+/// N4.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn debts_that_outlast_an_outage_make_no_answer_degraded() {
+    judge(&debts::debts(Short).await);
 }
 
 /// T-29, T-30

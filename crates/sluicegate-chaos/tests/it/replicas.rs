@@ -84,3 +84,9 @@ async fn the_wait_of_a_denial_is_never_too_short() {
 async fn the_bound_holds_for_every_key_and_quota_in_a_soak() {
     judge(&replicas::soak(Length::Short, Path::new(REPLICA)).await);
 }
+
+/// N5.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_are_reloaded_one_after_the_other_admit_their_part() {
+    judge(&replicas::rollout(Length::Short).await);
+}

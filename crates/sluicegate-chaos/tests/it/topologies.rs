@@ -48,6 +48,12 @@ async fn a_stale_primary_is_not_written_to_while_its_successor_pauses() {
     judge(&stale_primary::writable(Short).await);
 }
 
+/// N1.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_that_were_set_up_anew_are_believed_after_ten_seconds() {
+    judge(&stale_primary::sentinels_anew(Short).await);
+}
+
 /// N2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_primary_that_refuses_writes_delays_nobody_after_a_pause() {

@@ -118,6 +118,39 @@ pub fn may_forgive(last: Option<Timestamp>, now: Timestamp) -> bool {
     last.is_none_or(|last| last.as_millis().abs_diff(now.as_millis()) >= interval_ms)
 }
 
+/// Decides one charge against a state that was written at `from`, the pace of the quota or another.
+///
+/// At its own pace that is [`super::decide`], except where a denial of a token bucket would repair an
+/// instant that is too far ahead to be true. It may be true: the counter may have been charged under a
+/// larger burst. So that is forgiven like any excess, once in [`FORGIVENESS_INTERVAL`] for each key.
+pub fn decide_written_at(
+    state: Option<State>,
+    from: Pace,
+    quota: Quota,
+    cost: u64,
+    may_forgive: bool,
+    now: Timestamp,
+) -> ChangedStep {
+    if from == quota.pace() {
+        let step = super::decide(state, quota, cost, now);
+        if !repairs(&step, quota) {
+            return ChangedStep {
+                step,
+                forgives: false,
+            };
+        }
+    }
+    decide_changed(state, from, quota, cost, may_forgive, now)
+}
+
+/// Returns true for a step of a token bucket at its own pace that forgives: a denial that writes.
+#[inline]
+pub fn repairs<S: PartialEq>(step: &Step<S>, quota: Quota) -> bool {
+    matches!(quota, Quota::TokenBucket(_))
+        && matches!(step.outcome, Outcome::Denied { .. })
+        && step.next != Next::Same
+}
+
 /// Decides one charge against a state that was written at another pace.
 ///
 /// A charge that is taken or denied stores the converted state. A peek, and a cost that never fits,

@@ -30,7 +30,7 @@ pub mod token_bucket;
 
 pub use changed::{
     ChangedStep, Conversion, FORGIVENESS_INTERVAL, UNITS_MAX, change, convert, decide_changed,
-    may_forgive, outcome_of_excess, owing, refund_changed, units_owed,
+    decide_written_at, may_forgive, outcome_of_excess, owing, refund_changed, repairs, units_owed,
 };
 
 use crate::decision::Outcome;

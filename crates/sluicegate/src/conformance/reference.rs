@@ -141,14 +141,10 @@ fn counter_of(
 impl ReferenceCounter {
     /// The step of a charge of `cost`.
     fn charge(&self, charge: &Charge<'_>, cost: u64, now: Timestamp) -> ChangedStep {
-        if self.pace == charge.quota.pace() {
-            return ChangedStep {
-                step: algorithm::decide(self.state, charge.quota, cost, now),
-                forgives: false,
-            };
-        }
-        let may_forgive = algorithm::may_forgive(self.forgiven_at, now);
-        algorithm::decide_changed(self.state, self.pace, charge.quota, cost, may_forgive, now)
+        // What comes with the request is decided as it comes, whatever was forgiven before.
+        let may_forgive =
+            charge.key.limit().is_ad_hoc() || algorithm::may_forgive(self.forgiven_at, now);
+        algorithm::decide_written_at(self.state, self.pace, charge.quota, cost, may_forgive, now)
     }
 
     /// The step of a refund.

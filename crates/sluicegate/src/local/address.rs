@@ -56,6 +56,17 @@ impl<'a> CounterId<'a> {
         }
     }
 
+    /// The hash of the key, at whatever pace.
+    pub(super) fn key_hash(&self) -> u64 {
+        self.key_hash
+    }
+
+    /// Returns true when the counter belongs to a limit, whose quota may change.
+    #[inline]
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// The hash under which the counter is stored at a pace.
     #[inline(always)]
     pub(super) fn address(&self, pace: Pace) -> u64 {

@@ -22,6 +22,7 @@ use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
 use super::slot_word::SlotWord;
 use super::table::{CounterTable, TableSlot};
 use crate::clock::Clock;
+use crate::excess::ExcessTable;
 use crate::sync::{Mutex, MutexGuard};
 
 /// All counters of a store.
@@ -30,6 +31,8 @@ pub(super) struct HashedCounters {
     /// A power of two of them; a key's stripe is chosen by its hash.
     stripes: Box<[Mutex<Stripe>]>,
     sweep_interval: Nanos,
+    /// Counters that owe more than their limit has.
+    pub(super) excess: ExcessTable,
 }
 
 /// The side maps for the keys of one stripe. Its lock also makes sure that a new key gets one
@@ -83,6 +86,7 @@ impl HashedCounters {
             table: CounterTable::new(capacity.table_keys),
             stripes: (0..capacity.stripes).map(stripe).collect(),
             sweep_interval,
+            excess: ExcessTable::default(),
         }
     }
 
@@ -101,12 +105,28 @@ impl HashedCounters {
         let now = clock.now();
         // The common algorithm has nothing but its own arithmetic between load and store.
         if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
-            && let Some(outcome) =
-                update_slot(slot, hash, now, |word| decide_word(word, bucket, cost, now))
+            && let Some(outcome) = update_slot(slot, hash, now, |word| {
+                let step = decide_word(word, bucket, cost, now);
+                (!algorithm::repairs(&step, *quota)).then_some(step)
+            })
         {
+            self.note_excess(id, quota, &outcome, now);
             return outcome;
         }
         self.decide_elsewhere(id, quota, cost, now)
+    }
+
+    /// Notes a counter at the pace of its quota that denied a charge because it owes more than its
+    /// limit has.
+    #[inline]
+    fn note_excess(&self, id: CounterId<'_>, quota: &Quota, outcome: &Outcome, now: Timestamp) {
+        if let (Outcome::Denied { reset_after, .. }, Quota::TokenBucket(bucket)) = (outcome, quota)
+            && *reset_after > bucket.tolerance()
+            && id.has_limit()
+        {
+            let units = reset_after.get().div_ceil(bucket.interval().get());
+            self.excess.note(id.key_hash(), quota.pace(), units, now);
+        }
     }
 
     /// Decides a charge of another algorithm, or of a key that is not in the table.
@@ -153,13 +173,33 @@ impl HashedCounters {
         step: &dyn Fn(Option<State>) -> Step,
     ) -> Outcome {
         let hash = id.address(quota.pace());
+        let is_limited = |step: &Step| id.has_limit() && algorithm::repairs(step, quota);
+        let unless_limited = |state| Some(step(state)).filter(|step| !is_limited(step));
         if fits_in_table(quota)
-            && let Some(outcome) = self.update_in_table(hash, now, step)
+            && let Some(outcome) = self.update_in_table(hash, now, &unless_limited)
         {
+            self.note_excess(id, &quota, &outcome, now);
             return outcome;
         }
         let mut stripe = self.stripe(hash);
-        if let Some(outcome) = self.update_known(&mut stripe, hash, quota, now, step) {
+        let may_forgive = stripe.forgivenesses.may_forgive(id, now);
+        let forgives = Cell::new(false);
+        let limited = |state: Option<State>| {
+            let step = step(state);
+            forgives.set(is_limited(&step));
+            if may_forgive || !is_limited(&step) {
+                return step;
+            }
+            Step {
+                next: Next::Same,
+                outcome: algorithm::outcome_of_excess(state, quota.pace(), quota, cost, now),
+            }
+        };
+        if let Some(outcome) = self.update_known(&mut stripe, hash, quota, now, &limited) {
+            if forgives.get() && may_forgive {
+                stripe.forgivenesses.add(id, now);
+            }
+            self.note_excess(id, &quota, &outcome, now);
             return outcome;
         }
         for pace in stripe.paces.learn(id, quota.pace()) {
@@ -190,7 +230,7 @@ impl HashedCounters {
         let side = stripe.map_for(hash, in_table);
         side.sweep_if_due(now, self.sweep_interval);
         if in_table {
-            if let Some(outcome) = self.update_in_table(hash, now, step) {
+            if let Some(outcome) = self.update_in_table(hash, now, &|state| Some(step(state))) {
                 return Some(outcome);
             }
         } else if let Some(instant) = self.table.take_out(hash, now) {
@@ -252,6 +292,9 @@ impl HashedCounters {
             }
             if next != Next::Same {
                 stripe.maps().into_iter().for_each(|map| map.remove(old));
+            } else if matches!(outcome, Outcome::Denied { .. }) {
+                let units = algorithm::units_owed(Some(state), from, now);
+                self.excess.note(id.key_hash(), from, units, now);
             }
             if changed.forgives {
                 stripe.forgivenesses.add(id, now);
@@ -286,14 +329,17 @@ impl HashedCounters {
         }
     }
 
-    /// Runs `step` on the slot of `hash`; `None` when the key is not in the table.
+    /// Runs `step` on the slot of `hash`; `None` when the key is not in the table, or the step is.
     fn update_in_table(
         &self,
         hash: u64,
         now: Timestamp,
-        step: &dyn Fn(Option<State>) -> Step,
+        step: &dyn Fn(Option<State>) -> Option<Step>,
     ) -> Option<Outcome> {
-        let step = |word: SlotWord| step(Some(State::Instant(word.instant(now)))).instants();
+        let step = |word: SlotWord| {
+            let state = Some(State::Instant(word.instant(now)));
+            step(state).map(Step::instants)
+        };
         update_slot(self.table.find(hash)?, hash, now, step)
     }
 
@@ -354,9 +400,11 @@ impl HashedCounters {
                     remaining: 0,
                     reset_after: Nanos::ZERO,
                 };
-                update_slot(slot, hash, now, |_| Step {
-                    next: Next::Clear,
-                    outcome: unused,
+                update_slot(slot, hash, now, |_| {
+                    Some(Step {
+                        next: Next::Clear,
+                        outcome: unused,
+                    })
                 });
             }
         }
@@ -443,7 +491,8 @@ fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
 }
 
 /// Runs `step` on the word of a key's slot and stores the result, again until no other thread has
-/// changed the word in between. `None` when the slot is another key's by now.
+/// changed the word in between. `None` when the slot is another key's by now, or when the step is:
+/// then nothing is stored.
 ///
 /// Even a step that writes nothing is confirmed: its answer must be true at one instant, not of a
 /// word that was replaced while it was computed.
@@ -452,11 +501,11 @@ fn update_slot(
     slot: &TableSlot,
     hash: u64,
     now: Timestamp,
-    step: impl Fn(SlotWord) -> Step<Timestamp>,
+    step: impl Fn(SlotWord) -> Option<Step<Timestamp>>,
 ) -> Option<Outcome> {
     let mut word = slot.read(hash)?;
     loop {
-        let Step { next, outcome } = step(word);
+        let Step { next, outcome } = step(word)?;
         let stored = match next {
             Next::Same => slot.still_holds(word),
             Next::Set(instant) => slot.advance(word, word.with(instant)),

@@ -25,7 +25,7 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Timestamp};
+use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -389,5 +389,17 @@ impl Store for LocalStore {
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         self.forget(charge, clock.now());
         ready(Ok(()))
+    }
+
+    fn has_excess(&self) -> bool {
+        !self.counters.excess.is_empty()
+    }
+
+    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        if charge.key.limit().is_ad_hoc() {
+            return None;
+        }
+        let hash = self.hash(charge.key);
+        self.counters.excess.larger_quota(hash, &charge.quota, now)
     }
 }

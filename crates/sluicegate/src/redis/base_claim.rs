@@ -58,7 +58,7 @@ pub(super) async fn learn(
 /// Returns true when values of this charge carry a mark where its pace is not the base. Quotas that
 /// come with the request keep a debt as time, and the older layouts share their values with other
 /// programs, which know no marks.
-fn is_marked(context: &StoreContext, charge: &Charge<'_>) -> bool {
+pub(super) fn is_marked(context: &StoreContext, charge: &Charge<'_>) -> bool {
     let has_marks = match context.options.key_layout {
         KeyLayout::Readable | KeyLayout::Compact => true,
         KeyLayout::EdgeQuota | KeyLayout::EdgeGuard => false,

@@ -18,6 +18,9 @@ pub(super) struct StoreCharge {
     pub(super) quota: Quota,
     /// The pace at which a value without a mark was written, where that is not the quota's own.
     pub(super) base: Option<Pace>,
+    /// True when the value may hold digits only, because other programs read it, or because quotas come
+    /// with the request: no mark is written to it.
+    pub(super) digits_only: bool,
     /// Units to spend; 0 only looks at the counter.
     pub(super) cost: u64,
     /// False for a limit that only reports: its denial does not stop the request.

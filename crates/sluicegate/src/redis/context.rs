@@ -23,6 +23,7 @@ use super::router::Router;
 use super::shadow::{ClockRates, Shadows};
 use super::slot;
 use super::waits::WaitHistogram;
+use crate::excess::ExcessTable;
 
 /// The shared state of a store.
 pub(super) struct StoreContext {
@@ -38,6 +39,8 @@ pub(super) struct StoreContext {
     pub(super) router: Router,
     /// Last seen states of counters; written by drivers, read by callers.
     pub(super) shadows: Shadows,
+    /// Counters that owe more than their limit has; written by drivers, read by callers.
+    pub(super) excess: ExcessTable,
     /// The pace at which the unmarked values of each limit were written.
     pub(super) bases: BasePaces,
     /// Replies that found a value under one of our keys that is no counter.
@@ -75,6 +78,7 @@ impl StoreContext {
             deadline: Duration::from_nanos(options.deadline.get()),
             router: Router::new(),
             shadows: Shadows::new(rates),
+            excess: ExcessTable::default(),
             bases: BasePaces::default(),
             foreign_values: AtomicU64::new(0),
             stale_reports: AtomicU64::new(0),

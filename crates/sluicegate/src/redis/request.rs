@@ -311,6 +311,7 @@ mod tests {
             hash: 1,
             quota,
             base: None,
+            digits_only: false,
             cost: 1,
             enforced: true,
             draw: Draw::Take,

@@ -11,7 +11,8 @@
 //! A reply that does not fit its call is an error of the whole connection: requests and replies
 //! are matched by order alone, and nobody knows from where on the order is wrong.
 
-use sluicegate_core::Timestamp;
+use sluicegate_core::algorithm::State;
+use sluicegate_core::{Pace, Timestamp};
 use tokio::time::Instant;
 
 use super::call::{Call, CallKind};
@@ -149,6 +150,9 @@ fn observe(
         RedisClock::Server | RedisClock::Replica => request.callers_time_at_latest(times.received),
     };
     for (charge, answer) in request.charges().into_iter().flatten().zip(answers) {
+        if !answer.allowed {
+            note_excess(charge, answer, times, sent_at, context);
+        }
         // A counter of another pace flows back at that pace, so this tells nothing about later.
         let is_own = answer.is_stored && answer.excess_at.is_none();
         if !is_own || is_repair_pending(charge, answer, times.server_now) {
@@ -166,6 +170,25 @@ fn observe(
             cost: charge.cost,
             observation,
         });
+    }
+}
+
+/// Notes a counter that denied a charge because it owes more than the limit of the charge has.
+fn note_excess(
+    charge: &StoreCharge,
+    answer: &ChargeReply,
+    times: CallTimes,
+    sent_at: Timestamp,
+    context: &StoreContext,
+) {
+    let pace = answer.excess_at.unwrap_or(charge.quota.pace());
+    let (Pace::TokenBucket { interval }, Some(State::Instant(full_at))) = (pace, answer.state)
+    else {
+        return;
+    };
+    let units = full_at.since(times.server_now).get().div_ceil(interval);
+    if units > charge.quota.limit() && answer.is_stored {
+        context.excess.note(charge.hash, pace, units, sent_at);
     }
 }
 

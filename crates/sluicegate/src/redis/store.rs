@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Pace, Timestamp};
+use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Pace, Quota, Timestamp};
 
 use super::base_claim::{self, Bases};
 use super::charge::{StoreCharge, StoreCharges};
@@ -136,6 +136,7 @@ impl RedisStore {
             hash,
             quota,
             base,
+            digits_only: !base_claim::is_marked(&self.context, charge),
             cost,
             enforced,
             draw,
@@ -314,6 +315,18 @@ impl Store for RedisStore {
         });
         response(receiver).await?;
         Ok(())
+    }
+
+    fn has_excess(&self) -> bool {
+        !self.context.excess.is_empty()
+    }
+
+    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        if charge.key.limit().is_ad_hoc() {
+            return None;
+        }
+        let hash = self.hash(&charge.key);
+        self.context.excess.larger_quota(hash, &charge.quota, now)
     }
 
     fn remembered(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {

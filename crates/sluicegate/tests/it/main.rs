@@ -9,3 +9,4 @@ mod local;
 mod log;
 mod ready;
 mod redis;
+mod rollout;

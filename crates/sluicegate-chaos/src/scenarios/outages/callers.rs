@@ -179,14 +179,27 @@ impl FaultTimes {
             .max();
         Duration::from_nanos(last.unwrap_or(0).saturating_sub(self.healed))
     }
+
+    /// The same for each of several faults, one after the other.
+    pub fn times_to_normal(faults: &[Self], run: &LoadRun) -> Vec<Duration> {
+        let ends = faults.iter().skip(1).map(|next| next.began);
+        let time = |(fault, end): (&Self, u64)| {
+            let mut of_fault = run.between(fault.began, end);
+            // Questions under way when the next fault began belong to that one.
+            of_fault.asked.retain(|asked| asked.received < end);
+            fault.time_to_normal(&of_fault)
+        };
+        faults
+            .iter()
+            .zip(ends.chain([u64::MAX]))
+            .map(time)
+            .collect()
+    }
 }
 
-/// True when only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
+/// True when only a store that does not answer explains it.
 pub fn is_failure(answer: AnswerKind) -> bool {
-    matches!(
-        answer,
-        AnswerKind::Unchecked | AnswerKind::Unavailable | AnswerKind::AllowedLocally
-    )
+    !matches!(answer, AnswerKind::Allowed | AnswerKind::Rejected)
 }
 
 /// How many questions met an absent store.

@@ -5,6 +5,7 @@ pub(super) mod faulty_redis;
 
 pub mod away;
 pub mod boot;
+pub mod debts;
 pub mod flapping;
 pub mod foreign;
 pub mod forgetful;

@@ -3,12 +3,14 @@
 mod calls;
 mod clocks;
 mod retry;
+mod rollout;
 mod sharing;
 mod soak;
 
 pub use calls::{hot_allowed_key, hot_denied_key};
 pub use clocks::{redis_clock_steps, suspended_replica, time_before_1970};
 pub use retry::{retry_after_by_given_clock, retry_after_in_real_time};
+pub use rollout::rollout;
 pub use sharing::{
     four_replicas, skewed_replicas, skewed_replicas_by_their_own_clocks, two_replicas,
 };

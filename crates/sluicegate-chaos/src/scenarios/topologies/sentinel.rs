@@ -148,7 +148,7 @@ async fn judge_old_primary(
 }
 
 /// How long after `since` every replica goes to the node with this port.
-async fn known_after(replicas: &[RedisLimiter], port: u16, since: u64) -> Duration {
+pub(super) async fn known_after(replicas: &[RedisLimiter], port: u16, since: u64) -> Duration {
     let knows = |replica: &RedisLimiter| {
         let nodes = replica.store().health().nodes;
         nodes

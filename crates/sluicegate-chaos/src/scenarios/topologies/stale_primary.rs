@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluicegate::{FailurePolicy, FailureStatus, RedisOptions};
 use sluicegate_testkit::SentinelGroup;
 
+use super::sentinel::known_after;
 use super::*;
 
 /// An old primary that takes every write is not written to, however often its successor pauses.
@@ -16,6 +17,55 @@ pub async fn writable(length: Length) -> Report {
 /// An old primary that refuses writes costs no time: service is normal within a second after each pause.
 pub async fn refusing(length: Length) -> Report {
     play("an old primary that refuses writes", 1, length).await
+}
+
+/// Sentinels that were set up anew, and count their epochs from zero, are believed after ten seconds.
+pub async fn sentinels_anew(_length: Length) -> Report {
+    let mut report = Report::new("sentinels are set up anew");
+    let nodes = started(SentinelGroup::start).await;
+    let replica = replica(options(&nodes, FailurePolicy::Local), FailurePolicy::Local);
+    warmed_up(&replica).await;
+    let callers = Callers::start([(FailurePolicy::Local, replica.clone())]);
+    let first = apart(&nodes, |nodes| {
+        nodes.failover();
+        nodes.wait_for_switch(Duration::from_secs(20))
+    })
+    .await;
+    let known = known_after(std::slice::from_ref(&replica), first, now()).await;
+    report.fact(format!("the failover is known after {known:.0?}"));
+    let epoch = replica.store().health().primary_epoch;
+    report.promise(epoch >= Some(1), format!("the epoch is {epoch:?}"));
+
+    let second = apart(&nodes, move |nodes| {
+        let other = nodes
+            .servers()
+            .iter()
+            .position(|server| server.port() != first);
+        let other = other.expect("three servers");
+        nodes.set_up_anew(other);
+        nodes.servers()[other].port()
+    })
+    .await;
+    // Ten seconds, and as many again for a busy machine.
+    let mut known = Duration::ZERO;
+    for _ in 0..4 {
+        known += known_after(std::slice::from_ref(&replica), second, now()).await;
+    }
+    let epoch = replica.store().health().primary_epoch;
+    report.fact(format!("the new primary is known after {known:.0?}"));
+    report.promise(
+        epoch == Some(0),
+        format!("the lower epoch is believed ({epoch:?})"),
+    );
+    callers.are_served().await;
+    for (_, run) in callers.stop(&mut report).await {
+        let lately = run.between(now() - 200_000_000, u64::MAX).answers();
+        report.promise(
+            lately.allowed > 0,
+            format!("the store decides again: {lately:?}"),
+        );
+    }
+    report
 }
 
 async fn play(name: &str, min_replicas: u32, length: Length) -> Report {
@@ -85,17 +135,7 @@ async fn pause(
 fn judge_pauses(pauses: &[FaultTimes], run: &LoadRun, length: Length, report: &mut Report) {
     // Everybody else on this machine has a share in the short form.
     let longest = length.pick(Duration::from_secs(5), Duration::from_secs(1));
-    let ends = pauses.iter().skip(1).map(|next| next.began);
-    let times: Vec<Duration> = pauses
-        .iter()
-        .zip(ends.chain([u64::MAX]))
-        .map(|(pause, end)| {
-            let mut of_pause = run.between(pause.began, end);
-            // Questions under way when the next pause began belong to that one.
-            of_pause.asked.retain(|asked| asked.received < end);
-            pause.time_to_normal(&of_pause)
-        })
-        .collect();
+    let times = FaultTimes::times_to_normal(pauses, run);
     report.fact(format!("{:?}", run.answers()));
     report.fact(format!("normal after each pause within {times:.0?}"));
     let in_time = times.iter().filter(|time| **time <= longest).count();

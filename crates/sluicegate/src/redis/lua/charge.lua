@@ -2,13 +2,13 @@
 -- Equal charges are read once.
 local charges = {}
 
--- Returns a table with the algorithm, whether it is enforced, whether it only looks, its numbers, limit, cost and pace, and
--- the base pace of its limit if that is another.
+-- Returns a table with the algorithm, whether it is enforced, whether it only looks, its numbers, limit, cost and pace, the
+-- base pace of its limit if that is another, and whether its value may hold digits only.
 local function read_charge(encoded)
   local charge = charges[encoded]
   if charge then return charge end
-  local looks, algorithm, a, b, c, d, e, base =
-    match(encoded, '^(%??)(%a)(%d+):(%d+):(%d+):?(%d*):?(%d*)@?([%w:]*)$')
+  local looks, algorithm, a, b, c, d, e, base, digits_only =
+    match(encoded, '^(%??)(%a)(%d+):(%d+):(%d+):?(%d*):?(%d*)@?([%w:]*)(~?)$')
   charge = { enforced = algorithm ~= algorithm:upper(), algorithm = algorithm:lower(), looks = looks ~= '' }
   if charge.algorithm == 't' then
     charge.interval, charge.limit, charge.cost = a + 0, b + 0, c + 0
@@ -23,6 +23,7 @@ local function read_charge(encoded)
     charge.pace = 'w' .. a
   end
   charge.base = base ~= '' and base or nil
+  charge.digits_only = digits_only ~= ''
   charges[encoded] = charge
   return charge
 end

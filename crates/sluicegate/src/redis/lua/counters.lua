@@ -26,7 +26,7 @@ local function set_instant(k, ms, ns, life_ms)
   shapes[k], highs[k], lows[k], lives[k] = INSTANT, ms, ns, life_ms
 end
 
--- Charges a token bucket. Returns the answer of token_bucket_decide.
+-- Charges a token bucket. Returns the answer of token_bucket_decide, which may be nothing.
 local function charge_token_bucket(k, tolerance, needed)
   local ms, ns
   if shapes[k] == INSTANT then ms, ns = highs[k], lows[k] end

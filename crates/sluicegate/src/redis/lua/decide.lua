@@ -9,12 +9,13 @@
 --   The letter is a capital when the charge is not enforced, and behind a ? when it only looks: such a
 --   charge is denied like any other and never spent. * is left out for a single charge,
 --   and @ for a key that was not used before. Behind a charge may be @ and the base pace of its
---   limit, at which values without a mark were written, where the charge has another pace.
+--   limit, at which values without a mark were written, where the charge has another pace; then ~
+--   where the value may hold digits only.
 -- returns the time, then an answer for each charge: the debt after for a token bucket, or
 --   -1 - debt when denied; + or - and the state after for the others; ?+ or ?- and the state for a
 --   look at a counter of another pace, which is not stored like that; + or -, the state, @ and its
---   pace for a counter that owes more than its limit since that was changed; ! and the reason for a
---   key that is not ours
+--   pace for a counter that owes more than its limit since that was changed, or because others
+--   charge it under a larger one; ! and the reason for a key that is not ours
 
 local tolerances, needs = {}, {}
 local decide_request, decide_alone, key
@@ -40,13 +41,18 @@ while position <= last do
       if not decide_alone then decide_request, decide_alone = build_decide_request() end
       answers[answered] = decide_alone(k, argument)
     else
-      answers[answered] = charge_token_bucket(k, tolerances[argument], needed)
+      local answer = charge_token_bucket(k, tolerances[argument], needed)
+      if not answer then
+        if not decide_alone then decide_request, decide_alone = build_decide_request() end
+        answer = decide_alone(k, argument)
+      end
+      answers[answered] = answer
     end
   else
     local kind = byte(argument)
     local follows = byte(ARGV[position + 1] or '')
     local interval, burst, cost
-    if kind == 116 or kind == 84 then interval, burst, cost = match(argument, '^%a(%d+):(%d+):(%d+)$') end
+    if kind == 116 or kind == 84 then interval, burst, cost = match(argument, '^%a(%d+):(%d+):(%d+)~?$') end
     if interval then -- 't', 'T': read once, because most charges of a call are alike
       tolerances[argument], needs[argument] = token_bucket_numbers(interval + 0, burst + 0, cost + 0)
     elseif kind == 64 and (follows == 116 or follows == 84) then -- '@'

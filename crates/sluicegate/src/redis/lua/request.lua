@@ -15,10 +15,12 @@ local function saved(k)
   }
 end
 
--- Decides one charge on a counter of its own pace. Returns whether it is allowed, and its answer.
+-- Decides one charge on a counter of its own pace. Returns whether it is allowed, and its answer;
+-- nothing for a token bucket that owes far more than it can.
 local function decide_own(k, charge)
   if charge.algorithm == 't' then
     local answer = charge_token_bucket(k, charge.tolerance, charge.needed)
+    if not answer then return end
     return answer >= 0, answer
   end
   local allowed
@@ -40,7 +42,7 @@ local function decide_changed(k, charge, pace)
   if charge.cost == 0 or charge.cost > charge.limit then
     answer = (allowed and '?+' or '?-') .. text(k)
     restore(k, before)
-  elseif exceeds then
+  elseif exceeds and not charge.digits_only then
     stamps[k] = now_ms
   end
   return allowed, answer
@@ -50,7 +52,9 @@ end
 local function decide_charge(k, charge)
   local pace = other_pace(k, charge)
   if pace then return decide_changed(k, charge, pace) end
-  return decide_own(k, charge)
+  local allowed, answer = decide_own(k, charge)
+  if not answer then return decide_changed(k, charge, charge.pace) end
+  return allowed, answer
 end
 
 -- The charge of nothing in place of one that is not spent.

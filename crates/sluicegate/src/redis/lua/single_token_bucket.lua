@@ -7,7 +7,7 @@
 -- returns the time, then the debt after or -1 - debt, as decide.lua does
 local early -- the value that was read, so that the general part need not read it again
 if #ARGV == 2 and lag_ns == 0 and now_ms > 0 and now_ms < 2 ^ 43 then
-  local interval, burst, cost = match(ARGV[2], '^[tT](%d+):(%d+):([1-9]%d*)$')
+  local interval, burst, cost = match(ARGV[2], '^[tT](%d+):(%d+):([1-9]%d*)~?$')
   if interval then
     early = redis.pcall('GET', KEYS[1])
     local tolerance, needed = burst * interval, cost * interval

@@ -18,7 +18,8 @@ end
 
 -- Decides one charge. full_ms is nil for a full bucket; needed is cost * interval, 0 for a look, -1
 -- for a cost that never fits. Returns the debt after, or -1 - debt when denied; then the debt to
--- store, if it changed.
+-- store, if it changed. Returns nothing for a denial that would repair the stored instant, which may
+-- be true under a larger limit: that is decided like the charge of a counter of another pace.
 local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
   local debt, repaired = 0, false
   if full_ms then debt, repaired = token_bucket_debt(full_ms, full_ns, tolerance) end
@@ -27,7 +28,10 @@ local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
     return -1 - debt
   end
   local after = debt + needed
-  if after > tolerance then return -1 - debt, repaired and debt end
+  if after > tolerance then
+    if repaired then return end
+    return -1 - debt
+  end
   if debt < lag_ns then after = lag_ns + needed end
   return after, after
 end

@@ -148,6 +148,7 @@ fn alike(one: &StoreCharge, other: &StoreCharge) -> bool {
         && one.draw == other.draw
         && one.quota == other.quota
         && one.base == other.base
+        && one.digits_only == other.digits_only
 }
 
 /// Appends one mark and its number as a string; returns 1, the number of strings.
@@ -189,7 +190,8 @@ fn write_charge(text: &mut Vec<u8>, charge: &StoreCharge) {
     }
 }
 
-/// Appends the numbers of a charge, and the base pace of its limit where that is another.
+/// Appends the numbers of a charge, the base pace of its limit where that is another, and `~` where
+/// no mark may be written.
 fn write_quota_and_cost(text: &mut Vec<u8>, charge: &StoreCharge, cost: u64) {
     let millis = |span: Nanos| span.get() / Nanos::MILLISECOND.get();
     let limit = charge.quota.limit();
@@ -213,6 +215,9 @@ fn write_quota_and_cost(text: &mut Vec<u8>, charge: &StoreCharge, cost: u64) {
     if let Some(base) = charge.base {
         // Writing to a vector never fails.
         let _ = write!(text, "@{base}");
+    }
+    if charge.digits_only {
+        text.push(b'~');
     }
 }
 

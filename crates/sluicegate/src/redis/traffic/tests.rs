@@ -56,6 +56,7 @@ impl TrafficBench {
             hash,
             quota,
             base: None,
+            digits_only: false,
             cost: 1,
             enforced: true,
             draw: Draw::Take,

@@ -170,12 +170,23 @@ async fn names_that_other_programs_read_hold_digits_only() {
         assert!(spend(&replica, 30).await);
         replica.set_policy(policy(Quota::per_minute(600)));
         assert!(spend(&replica, 1).await);
+        replica.set_policy(policy(Quota::per_hour(60).burst(10)));
+        assert!(spend(&replica, 8).await);
         let keys: Vec<String> = server.command(&["KEYS", "*"]);
         let [key] = &keys[..] else {
             panic!("one counter and no pace: {keys:?}")
         };
         let value: String = server.command(&["GET", key]);
         assert!(value.bytes().all(|byte| byte.is_ascii_digit()), "{value}");
+        // A debt that is far beyond the burst is repaired, and the repair leaves no mark either.
+        replica.set_policy(policy(Quota::per_hour(60).burst(1)));
+        assert!(!spend(&replica, 1).await);
+        let repaired: String = server.command(&["GET", key]);
+        assert_ne!(repaired, value);
+        assert!(
+            repaired.bytes().all(|byte| byte.is_ascii_digit()),
+            "{repaired}"
+        );
         let () = server.command(&["FLUSHALL"]);
     }
 }

@@ -16,6 +16,7 @@ fn item(key: &str, quota: impl Into<Quota>) -> StoreCharge {
         quota: quota.into(),
         hash: 0,
         base: None,
+        digits_only: false,
         cost: 1,
         enforced: true,
         draw: Draw::Take,

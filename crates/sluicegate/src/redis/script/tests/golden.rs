@@ -89,6 +89,8 @@ impl WorkedRow {
                 cost,
                 hash: 0,
                 base: None,
+                // The rows have no marks: a repair is only its digits.
+                digits_only: true,
                 enforced: true,
                 draw: Draw::Take,
             },

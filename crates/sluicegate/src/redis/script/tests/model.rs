@@ -163,11 +163,13 @@ impl ReferenceModel {
 
 impl ModelCounter {
     fn charge(&self, item: &StoreCharge, cost: u64, now: Timestamp) -> ChangedStep {
-        if self.pace == item.quota.pace() {
-            return unchanged(algorithm::decide(self.state, item.quota, cost, now));
-        }
         let may_forgive = algorithm::may_forgive(self.forgiven_at, now);
-        algorithm::decide_changed(self.state, self.pace, item.quota, cost, may_forgive, now)
+        let (quota, pace) = (item.quota, self.pace);
+        let changed = algorithm::decide_written_at(self.state, pace, quota, cost, may_forgive, now);
+        ChangedStep {
+            forgives: changed.forgives && !item.digits_only,
+            ..changed
+        }
     }
 
     fn refund(&self, item: &StoreCharge, age: Nanos, now: Timestamp) -> ChangedStep {

@@ -63,6 +63,7 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
             cost,
             hash: 0,
             base: None,
+            digits_only: false,
             enforced: true,
             draw: Draw::Take,
         }];
@@ -362,6 +363,7 @@ impl RandomInput {
             key: format!("k{key}"),
             hash: 0,
             base: Some(bases[key]).filter(|base| *base != quota.pace()),
+            digits_only: self.one_in(20),
             quota,
             cost,
             enforced: !self.one_in(5),

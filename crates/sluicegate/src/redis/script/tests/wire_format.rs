@@ -18,6 +18,7 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
         cost,
         hash: 0,
         base: None,
+        digits_only: false,
         enforced: true,
         draw: Draw::Take,
     }
@@ -99,6 +100,14 @@ fn charges_are_written_in_few_strings() {
     assert_eq!(
         strings(&[&based, &alone], ScriptTime::Server)[3..],
         ["t10000000:20:1@w60000", "@1", "t10000000:20:1"]
+    );
+    let unmarked = [StoreCharge {
+        digits_only: true,
+        ..item("a", bucket, 1)
+    }];
+    assert_eq!(
+        strings(&[&unmarked, &alone], ScriptTime::Server)[3..],
+        ["t10000000:20:1~", "@1", "t10000000:20:1"]
     );
 }
 
