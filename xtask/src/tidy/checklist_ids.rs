@@ -49,7 +49,7 @@ const KNOWN: [Group; 9] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=23,
+        numbers: 1..=28,
     },
     Group {
         prefix: "T-",
