@@ -199,7 +199,7 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Key, Limit, Quota};
+    use sluicegate_core::{Draw, Key, Limit, Quota};
 
     use super::*;
 
@@ -228,6 +228,7 @@ mod tests {
             key: Key::of_parts(limit, parts).unwrap(),
             quota: Quota::per_second(1).into(),
             cost: 3,
+            draw: Draw::Take,
             limit_index: 0,
             enforced: true,
             on_failure: Some(FailurePolicy::Open),

@@ -101,6 +101,8 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         response: config::Response {
             headers: vec![config::HeaderStyle::XRateLimit],
             body: config::BodyStyle::default(),
+            reject: None,
+            body_files: Vec::new(),
         },
         log: config::Log {
             format: config::LogFormat::default(),
