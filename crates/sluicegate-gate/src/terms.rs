@@ -212,7 +212,7 @@ fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Factor, FactorRule, Key, Limit, Principal, Quota};
+    use sluicegate_core::{Draw, Factor, FactorRule, Key, Limit, Principal, Quota};
 
     use super::*;
 
@@ -241,7 +241,7 @@ mod tests {
             key: Key::of_parts(limit, parts).unwrap(),
             quota: Quota::per_second(1).into(),
             cost: 3,
-            draw: sluicegate_core::Draw::Take,
+            draw: Draw::Take,
             limit_index: 0,
             enforced: true,
             on_failure: Some(FailurePolicy::Open),

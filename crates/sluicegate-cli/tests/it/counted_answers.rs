@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
@@ -207,6 +208,22 @@ fn a_client_that_hangs_up_before_the_answer_pays() {
             left(&sluicegate, "refund", client) == 2
         });
     }
+}
+
+/// The same for a client that ends in the middle of its body.
+#[test]
+fn a_client_that_breaks_off_its_body_pays() {
+    let upstream = server(UpstreamProtocol::Http1);
+    let sluicegate = Sluicegate::start(&config(&upstream.url(), LOGINS, ""));
+    let mut socket = sluicegate.connect();
+    socket
+        .write_all(b"POST /200 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\nContent-Length: 9\r\n\r\nhalf")
+        .unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let _ = socket.read_to_end(&mut Vec::new());
+    eventually("the client who left has paid", || {
+        left(&sluicegate, "logins", "203.0.113.1") == 1
+    });
 }
 
 #[test]

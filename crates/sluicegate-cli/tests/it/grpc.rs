@@ -221,6 +221,37 @@ fn a_status_arrives_as_it_was_sent() {
 }
 
 #[test]
+fn limits_count_by_the_status_of_a_call_in_header_and_trailers() {
+    let service = Service::start();
+    let limit =
+        config(&service, 3).replace("burst: 3", "burst: 3, count_when: { grpc_status: 10 }");
+    let sluicegate = Sluicegate::start(&limit);
+    client(&sluicegate, async |mut client| {
+        let left = async |client: &mut Client| {
+            let answer = client.unary(ECHO, "x").await.unwrap();
+            let left = answer.metadata().get("x-ratelimit-remaining").unwrap();
+            left.to_str().unwrap().to_owned()
+        };
+        assert_eq!(left(&mut client).await, "3");
+        assert_eq!(left(&mut client).await, "3", "what succeeds is free");
+        client.unary(REFUSE, "x").await.unwrap_err();
+        assert_eq!(left(&mut client).await, "2", "the status was in the header");
+        let (messages, mut answers) = client.stream(FAIL).await;
+        messages.send(b"first".to_vec()).await.unwrap();
+        assert_eq!(answers.message().await.unwrap(), Some(b"first".to_vec()));
+        answers.message().await.unwrap_err();
+        assert_eq!(
+            left(&mut client).await,
+            "1",
+            "the status was in the trailers"
+        );
+        client.unary(REFUSE, "x").await.unwrap_err();
+        let spent = client.unary(ECHO, "x").await.unwrap_err();
+        assert_eq!(spent.code(), Code::ResourceExhausted);
+    });
+}
+
+#[test]
 fn a_call_that_the_client_gives_up_ends_at_the_server() {
     let (service, sluicegate) = scene();
     client(&sluicegate, async |mut client| {

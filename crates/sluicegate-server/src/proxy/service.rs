@@ -28,6 +28,7 @@ use sluicegate_net::{
 
 use super::body::{BodySource, ProxyBody};
 use super::forward::{self, ForwardContext};
+use super::forward_failure::ForwardFailure;
 use super::grpc;
 use super::request_guard::{AccessRecord, RequestGuard};
 use super::rewrite;
@@ -279,24 +280,33 @@ async fn forward_admitted(
             }
             forwarded.answer
         }
-        Err(failure) => {
-            guard.outcome = RequestOutcome::UpstreamError;
-            tracing::debug!(request_id = ?guard.request_id, "{failure}");
-            let answer = failure.answer();
-            guard.settle(Answer::http(answer.status.as_u16()), false);
-            if is_call {
-                grpc::to_grpc(answer)
-            } else {
-                answer
-            }
-            .map(BodySource::own)
-        }
+        Err(failure) => fail(&failure, is_call, guard),
     };
     if let Some(decision) = &request.admitted.decision {
         let mut fields = LimitFields(&mut answer.lines);
         snapshot.gate.headers.write(decision, &mut fields);
     }
     answer
+}
+
+/// Answers in place of a server. Our status counts like a server's, unless the client has left.
+fn fail(
+    failure: &ForwardFailure,
+    is_call: bool,
+    guard: &mut RequestGuard,
+) -> HttpResponse<BodySource> {
+    guard.outcome = RequestOutcome::UpstreamError;
+    tracing::debug!(request_id = ?guard.request_id, "{failure}");
+    let answer = failure.answer();
+    if !matches!(failure, ForwardFailure::Client) {
+        guard.settle(Answer::http(answer.status.as_u16()), false);
+    }
+    if is_call {
+        grpc::to_grpc(answer)
+    } else {
+        answer
+    }
+    .map(BodySource::own)
 }
 
 /// Settles the charges that wait for the answer of a server. The status of a gRPC call may be in the
