@@ -1,63 +1,168 @@
-//! Redaction: passwords in the text of a file become stars before any of it is shown.
+//! Redaction: secrets in the text of a file become stars before any of it is shown.
 //!
 //! It looks at lines and not at YAML, because the text that is shown is often one that could not be
-//! parsed. It errs on the side of stars.
+//! parsed. It errs on the side of stars. Secret are the values of keys and headers whose names say
+//! so, users and passwords in URLs, and parameters of URLs that look like credentials.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-/// The text with stars in place of everything that looks like a password. Its length in bytes does
+use crate::secret_names::{is_secret_header, is_secret_parameter};
+
+/// The text with stars in place of everything that looks like a secret. Its length in bytes does
 /// not change, so positions stay right.
 pub(crate) fn redacted(text: &str) -> String {
-    text.split_inclusive('\n').map(redacted_line).collect()
-}
-
-/// One line with its secrets as stars.
-fn redacted_line(line: &str) -> Cow<'_, str> {
-    let secrets: Vec<(usize, usize)> = after_secret_key(line)
-        .into_iter()
-        .chain(user_of_url(line))
-        .collect();
-    if secrets.is_empty() {
-        return Cow::Borrowed(line);
+    let mut hidden_below = None;
+    let mut shown = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        if hidden_below.is_some_and(|key| is_below(line, key)) {
+            push_starred(&mut shown, line, &[0..line.len()]);
+            continue;
+        }
+        let secret_key = secret_key(line);
+        hidden_below = secret_key.as_ref().map(|key| key.column);
+        let value = secret_key.map(|key| key.value_start..line.len());
+        let secrets: Vec<_> = value.into_iter().chain(secrets_of_urls(line)).collect();
+        push_starred(&mut shown, line, &secrets);
     }
-    // A character becomes as many stars as it has bytes, so that positions stay right.
-    let starred = |(at, letter): (usize, char)| match secrets
-        .iter()
-        .any(|(start, end)| (*start..*end).contains(&at))
-    {
-        true if !letter.is_whitespace() => "*".repeat(letter.len_utf8()),
-        _ => letter.to_string(),
-    };
-    line.char_indices().map(starred).collect()
+    shown
 }
 
-/// The rest of the line after a key such as `password:`. Keys that only name the place of a secret,
+/// A URL as it may be shown: the values of parameters that look like secrets are three stars.
+pub(crate) fn shown_url(url: &str) -> String {
+    let Some((before, query)) = url.split_once('?') else {
+        return url.to_owned();
+    };
+    let parameters = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, value)) if is_secret_parameter(name, value) => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        });
+    format!("{before}?{}", parameters.collect::<Vec<_>>().join("&"))
+}
+
+/// A condition on a header as it may be shown.
+pub(crate) fn shown_header(name: &str, value: &str) -> String {
+    match is_secret_header(name) {
+        true => format!("{name}: ***"),
+        false => format!("{name}: {value}"),
+    }
+}
+
+/// Appends a line; each letter in one of the ranges becomes as many stars as it has bytes.
+fn push_starred(shown: &mut String, line: &str, secrets: &[Range<usize>]) {
+    for (at, letter) in line.char_indices() {
+        let is_secret = secrets.iter().any(|secret| secret.contains(&at));
+        match is_secret && !letter.is_whitespace() {
+            true => shown.extend(std::iter::repeat_n('*', letter.len_utf8())),
+            false => shown.push(letter),
+        }
+    }
+}
+
+/// A key such as `password:` in a line.
+struct SecretKey {
+    /// Where it begins.
+    column: usize,
+    /// Where the rest of the line begins, which is its value.
+    value_start: usize,
+}
+
+/// The first key of the line whose value is a secret. Keys that only name the place of a secret,
 /// such as `password_file:`, are left alone.
-fn after_secret_key(line: &str) -> Option<(usize, usize)> {
-    const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
-    let lower = line.to_ascii_lowercase();
-    let key_of = |(at, _): (usize, &str)| {
-        let colon = at + lower[at..].find(':')?;
-        let key = lower[at..colon].trim_end_matches(['"', '\'', ' ']);
-        (!key.ends_with("_file") && !key.ends_with("_env")).then_some((colon + 1, line.len()))
-    };
-    WORDS
-        .iter()
-        .flat_map(|word| lower.match_indices(word))
-        .filter_map(key_of)
-        .min()
+fn secret_key(line: &str) -> Option<SecretKey> {
+    let separators = line.char_indices().filter(|(at, letter)| match letter {
+        ':' => true,
+        // As TOML has it. In a URL it belongs to a parameter.
+        '=' => !is_in_url(line, *at),
+        _ => false,
+    });
+    separators
+        .filter_map(|(at, _)| {
+            let before = line[..at].trim_end().trim_end_matches(['"', '\'']);
+            let is_letter =
+                |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+            let column = before.rfind(|letter| !is_letter(letter)).map_or(0, |end| {
+                end + before[end..].chars().next().map_or(0, char::len_utf8)
+            });
+            let value = line[at + 1..].trim();
+            is_secret_key(&before[column..], value).then_some(SecretKey {
+                column,
+                value_start: at + 1,
+            })
+        })
+        .next()
 }
 
-/// The user and password of a URL: the text between `://` and the last `@`.
-fn user_of_url(line: &str) -> Option<(usize, usize)> {
-    let start = line.find("://")? + 3;
-    let end = start + line[start..].rfind('@')?;
-    Some((start, end))
+fn is_secret_key(key: &str, value: &str) -> bool {
+    const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
+    let key = key.to_ascii_lowercase();
+    let names_a_place = key.ends_with("_file") || key.ends_with("_env");
+    // Sections and settings of ours, which hold no secrets.
+    let is_ours = match key.as_str() {
+        "jwt" => value.is_empty() || value.starts_with(['{', '#']),
+        "credentials" => value.starts_with("verify_all") || value.starts_with("strip_unverified"),
+        _ => false,
+    };
+    let is_secret = WORDS.iter().any(|word| key.contains(word)) || is_secret_header(&key);
+    is_secret && !names_a_place && !is_ours
+}
+
+/// Returns true for a line that belongs to the value of a key in an earlier line: it is blank, or
+/// indented further, or an item of a list below the key.
+fn is_below(line: &str, key_column: usize) -> bool {
+    let text = line.trim_start();
+    let column = line.len() - text.len();
+    text.is_empty() || column > key_column || column == key_column && text.starts_with("- ")
+}
+
+/// Returns true when no space or quote is between `at` and a `://` before it.
+fn is_in_url(line: &str, at: usize) -> bool {
+    let word_start = line[..at]
+        .rfind([' ', '\t', '"', '\''])
+        .map_or(0, |end| end + 1);
+    line[word_start..at].contains("://")
+}
+
+/// The secrets of all URLs in a line: everything from the first `://` to the last `@`, which
+/// includes users and passwords, and the values of parameters.
+fn secrets_of_urls(line: &str) -> Vec<Range<usize>> {
+    let mut secrets = Vec::new();
+    for (at, mark) in line.match_indices("://") {
+        let start = at + mark.len();
+        if let Some(end) = line[start..].rfind('@') {
+            secrets.push(start..start + end);
+        }
+        let url = &line[start..];
+        let end = url
+            .find([' ', '\t', '\r', '\n', '"', '\'', '}', ']'])
+            .unwrap_or(url.len());
+        let Some(query) = url[..end].find('?') else {
+            continue;
+        };
+        let mut parameter_start = start + query + 1;
+        for parameter in url[query + 1..end].split('&') {
+            if let Some((name, value)) = parameter.split_once('=')
+                && is_secret_parameter(name, value)
+            {
+                let value_start = parameter_start + name.len() + 1;
+                secrets.push(value_start..value_start + value.len());
+            }
+            parameter_start += parameter.len() + 1;
+        }
+    }
+    secrets
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn is_shown(text: &str, shown: &str) {
+        assert_eq!(redacted(text), shown);
+        assert_eq!(redacted(text).len(), text.len());
+    }
 
     #[test]
     fn passwords_are_stars_and_everything_else_stays_in_its_place() {
@@ -78,9 +183,74 @@ mod tests {
                 "  url: redis://********@rl-0:6379\n",
             ),
             ("  rate: 10/s\r\n", "  rate: 10/s\r\n"),
+            ("password = \"hunter2\"\n", "password = *********\n"),
+            ("{ password=\"a\" }", "{ password=*** *"),
         ] {
-            assert_eq!(redacted(line), shown);
-            assert_eq!(redacted(line).len(), line.len());
+            is_shown(line, shown);
         }
+    }
+
+    #[test]
+    fn values_of_secret_headers_are_stars() {
+        for (line, shown) in [
+            (
+                "match: { headers: { x-api-key: hunter2 } }",
+                "match: { headers: { x-api-key: ******* * *",
+            ),
+            ("  Authorization: Bearer x\n", "  Authorization: ****** *\n"),
+            ("  \"X-Vault-Token\" : s.x\n", "  \"X-Vault-Token\" : ***\n"),
+            ("  cookie: 'a=b'\n", "  cookie: *****\n"),
+            ("  headers: { jwt: abc }\n", "  headers: { jwt: *** *\n"),
+        ] {
+            is_shown(line, shown);
+        }
+        for line in [
+            "  headers: { x-plan: gold }\n",
+            "  api_keys: { header: X-Api-Key, file: keys.yaml }\n",
+            "  jwt: { header: Authorization, jwks_file: jwks.json }\n",
+            "  jwt:\n    issuer: a\n",
+            "  credentials: strip_unverified\n",
+            "  - { name: a, key: \"header:X-Tenant\", algorithm: token_bucket, rate: 1/s }\n",
+            "  admin: { token_file: admin.token }\n",
+        ] {
+            is_shown(line, line);
+        }
+    }
+
+    #[test]
+    fn parameters_of_urls_that_look_like_secrets_are_stars() {
+        for (line, shown) in [
+            (
+                "url: https://a/b?v=1&api_key=hunter2&format=json\n",
+                "url: https://a/b?v=1&api_key=*******&format=json\n",
+            ),
+            (
+                "{ url: \"http://a?token=x\", other: \"http://b?sig=y&z=1\" }\n",
+                "{ url: \"http://a?token=*\", other: \"http://b?sig=*&z=1\" }\n",
+            ),
+            (
+                "url: http://a?v=9f86d081884c7d659a2f\n",
+                "url: http://a?v=********************\n",
+            ),
+        ] {
+            is_shown(line, shown);
+        }
+        assert_eq!(
+            shown_url("https://a/b?v=1&api_key=hunter2&x"),
+            "https://a/b?v=1&api_key=***&x"
+        );
+        assert_eq!(shown_url("https://a/b"), "https://a/b");
+    }
+
+    #[test]
+    fn a_secret_over_several_lines_is_hidden_to_its_end() {
+        is_shown(
+            "a:\n  password: |\n    hunter2\n\n    more\n  rate: 1/s\n",
+            "a:\n  password: *\n    *******\n\n    ****\n  rate: 1/s\n",
+        );
+        is_shown(
+            "headers:\n  authorization:\n  - Bearer x\n  x-plan: gold\n",
+            "headers:\n  authorization:\n  * ****** *\n  x-plan: gold\n",
+        );
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
         let external_settings = external
             .as_ref()
             .and_then(|field| external::external(field, &store));
-        let config = Config {
+        let mut config = Config {
             proxy: top
                 .subsection("proxy")
                 .and_then(|proxy| proxy::proxy(&proxy)),
@@ -71,6 +71,9 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                 .and_then(|field| traces::traces(&field)),
             switched_off: field.context.switched_off.take(),
         };
+        if let Some(external) = &mut config.external {
+            external::hold_back_credentials(external, &config.principals);
+        }
         // Listeners are in several sections, so they are compared at the end.
         admin::note_shared_address(&config, top);
         decisions::note_shared_address(&config, top);

@@ -5,6 +5,7 @@ use sluicegate_core::{
 };
 
 use super::{joined, store};
+use crate::redact::shown_header;
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -206,7 +207,7 @@ pub(crate) fn place(matching: &Match) -> String {
     }
     if !matching.headers.is_empty() {
         let header = |header: &sluicegate_core::HeaderMatch| match &header.value {
-            Some(value) => format!("{}: {value}", header.name),
+            Some(value) => shown_header(&header.name, value),
             None => header.name.clone(),
         };
         words.push(format!(
