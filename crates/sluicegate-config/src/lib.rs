@@ -28,6 +28,7 @@ mod mistakes;
 mod raw;
 mod redact;
 mod schema;
+mod secret_names;
 mod source;
 mod summary;
 mod tree;

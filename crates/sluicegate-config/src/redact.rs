@@ -1,62 +1,64 @@
-//! Redaction: passwords in the text of a file become stars before any of it is shown.
+//! Redaction: secrets in the text of a file become stars before any of it is shown.
 //!
 //! It looks at lines and not at YAML or TOML, because the text that is shown is often one that could
-//! not be parsed. It errs on the side of stars.
+//! not be parsed. It errs on the side of stars. Secret are the values of keys and headers whose names say
+//! so, users and passwords in URLs, and parameters of URLs that look like credentials.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-/// The text with stars in place of everything that looks like a password. Its length in bytes does
+use crate::secret_names::{is_secret_header, is_secret_parameter};
+
+/// The text with stars in place of everything that looks like a secret. Its length in bytes does
 /// not change, so positions stay right.
 pub(crate) fn redacted(text: &str) -> String {
-    let mut rest = Rest::None;
-    let line = |line| {
-        let (line, next) = match rest.holds(line) {
-            true => (starred(line, &[(0, line.len())]), rest.after(line)),
-            false => redacted_line(line),
-        };
-        rest = next;
-        line
-    };
-    text.split_inclusive('\n').map(line).collect()
+    let mut hidden = Hidden::Nothing;
+    let mut shown = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        if hidden.holds(line) {
+            push_starred(&mut shown, line, &[0..line.len()]);
+            hidden = hidden.after(line);
+            continue;
+        }
+        let secret_key = secret_key(line);
+        hidden = secret_key.as_ref().map_or(Hidden::Nothing, |key| {
+            Hidden::of(line[key.value_start..].trim(), key.column)
+        });
+        let value = secret_key.map(|key| key.value_start..line.len());
+        let secrets: Vec<_> = value.into_iter().chain(secrets_of_urls(line)).collect();
+        push_starred(&mut shown, line, &secrets);
+    }
+    shown
 }
 
 /// The lines below a secret key that belong to its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
-    None,
-    /// The lines that are indented deeper than the key: YAML's `password: |`.
-    Deeper {
-        indent: usize,
-    },
-    /// The next line, if it is indented deeper and is no key: YAML's `password:` with the value below.
-    Below {
-        indent: usize,
-    },
+enum Hidden {
+    Nothing,
+    /// The lines that are indented further than the key at this column.
+    Deeper(usize),
+    /// The same, unless the line is another key: then the secret key is a section.
+    Below(usize),
     /// All lines up to one with these quotes.
     Until(&'static str),
 }
 
-impl Rest {
-    /// Decides from the value behind a secret key, on a line with this indentation.
-    fn of(value: &str, indent: usize) -> Self {
+impl Hidden {
+    /// Decides from the value behind a secret key.
+    fn of(value: &str, key_column: usize) -> Self {
         let quotes = ["\"\"\"", "'''", "\"", "'"];
         let opening = quotes.into_iter().find(|quotes| value.starts_with(quotes));
-        match (opening, value.chars().next()) {
-            (Some(quotes), _) if !value[quotes.len()..].contains(quotes) => Self::Until(quotes),
-            (Some(_), _) => Self::None,
-            (None, Some('|' | '>')) => Self::Deeper { indent },
-            (None, None | Some('#')) => Self::Below { indent },
-            // Text without quotes goes on in deeper lines too.
-            (None, Some(_)) => Self::Deeper { indent },
+        match opening {
+            Some(quotes) if !value[quotes.len()..].contains(quotes) => Self::Until(quotes),
+            None if value.is_empty() || value.starts_with('#') => Self::Below(key_column),
+            _ => Self::Deeper(key_column),
         }
     }
 
     fn holds(self, line: &str) -> bool {
-        let is_deeper = |indent| line.trim().is_empty() || indent_of(line) > indent;
         match self {
-            Self::None => false,
-            Self::Deeper { indent } => is_deeper(indent),
-            Self::Below { indent } => is_deeper(indent) && !looks_like_key(line),
+            Self::Nothing => false,
+            Self::Deeper(key_column) => is_below(line, key_column),
+            Self::Below(key_column) => is_below(line, key_column) && !looks_like_key(line),
             Self::Until(_) => true,
         }
     }
@@ -64,80 +66,156 @@ impl Rest {
     /// What holds after a line that belonged to the value.
     fn after(self, line: &str) -> Self {
         match self {
-            Self::Until(quotes) if line.contains(quotes) => Self::None,
+            Self::Until(quotes) if line.contains(quotes) => Self::Nothing,
             // The first line of the value says how it goes on.
-            Self::Below { indent } if !line.trim().is_empty() => Self::of(line.trim(), indent),
-            rest => rest,
+            Self::Below(key_column) if !line.trim().is_empty() => Self::of(line.trim(), key_column),
+            same => same,
         }
     }
 }
 
-fn indent_of(line: &str) -> usize {
-    line.len() - line.trim_start().len()
-}
-
-/// Returns true for `key:`, `key: value` and `- item`.
+/// Returns true for `key:` and `key: value`.
 fn looks_like_key(line: &str) -> bool {
     let line = line.trim();
-    line.contains(": ") || line.ends_with(':') || line.starts_with("- ")
+    !line.starts_with(['-', '"', '\'']) && (line.contains(": ") || line.ends_with(':'))
 }
 
-/// One line with its secrets as stars, and what follows from it for the lines below.
-fn redacted_line(line: &str) -> (Cow<'_, str>, Rest) {
-    let after_key = after_secret_key(line);
-    let rest = match after_key {
-        Some((start, end)) => Rest::of(line[start..end].trim(), indent_of(line)),
-        None => Rest::None,
+/// A URL as it may be shown: the values of parameters that look like secrets are three stars.
+pub(crate) fn shown_url(url: &str) -> String {
+    let Some((before, query)) = url.split_once('?') else {
+        return url.to_owned();
     };
-    let secrets: Vec<(usize, usize)> = after_key.into_iter().chain(user_of_url(line)).collect();
-    (starred(line, &secrets), rest)
+    let parameters = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, value)) if is_secret_parameter(name, value) => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        });
+    format!("{before}?{}", parameters.collect::<Vec<_>>().join("&"))
 }
 
-/// A line with stars in these places. A character becomes as many stars as it has bytes, so that
-/// positions stay right.
-fn starred<'a>(line: &'a str, secrets: &[(usize, usize)]) -> Cow<'a, str> {
-    if secrets.is_empty() {
-        return Cow::Borrowed(line);
+/// A condition on a header as it may be shown.
+pub(crate) fn shown_header(name: &str, value: &str) -> String {
+    match is_secret_header(name) {
+        true => format!("{name}: ***"),
+        false => format!("{name}: {value}"),
     }
-    let star = |(at, letter): (usize, char)| match secrets
-        .iter()
-        .any(|(start, end)| (*start..*end).contains(&at))
-    {
-        true if !letter.is_whitespace() => "*".repeat(letter.len_utf8()),
-        _ => letter.to_string(),
-    };
-    line.char_indices().map(star).collect()
 }
 
-/// The rest of the line after a key such as `password:` or `password =`. Keys that only name the
-/// place of a secret, such as `password_file:`, are left alone.
-fn after_secret_key(line: &str) -> Option<(usize, usize)> {
+/// Appends a line; each letter in one of the ranges becomes as many stars as it has bytes.
+fn push_starred(shown: &mut String, line: &str, secrets: &[Range<usize>]) {
+    for (at, letter) in line.char_indices() {
+        let is_secret = secrets.iter().any(|secret| secret.contains(&at));
+        match is_secret && !letter.is_whitespace() {
+            true => shown.extend(std::iter::repeat_n('*', letter.len_utf8())),
+            false => shown.push(letter),
+        }
+    }
+}
+
+/// A key such as `password:` in a line.
+struct SecretKey {
+    /// Where it begins.
+    column: usize,
+    /// Where the rest of the line begins, which is its value.
+    value_start: usize,
+}
+
+/// The first key of the line whose value is a secret. Keys that only name the place of a secret,
+/// such as `password_file:`, are left alone.
+fn secret_key(line: &str) -> Option<SecretKey> {
+    let separators = line.char_indices().filter(|(at, letter)| match letter {
+        ':' => true,
+        // As TOML has it. In a URL it belongs to a parameter.
+        '=' => !is_in_url(line, *at),
+        _ => false,
+    });
+    separators
+        .filter_map(|(at, _)| {
+            let before = line[..at].trim_end().trim_end_matches(['"', '\'']);
+            let is_letter =
+                |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+            let column = before.rfind(|letter| !is_letter(letter)).map_or(0, |end| {
+                end + before[end..].chars().next().map_or(0, char::len_utf8)
+            });
+            let value = line[at + 1..].trim();
+            is_secret_key(&before[column..], value).then_some(SecretKey {
+                column,
+                value_start: at + 1,
+            })
+        })
+        .next()
+}
+
+fn is_secret_key(key: &str, value: &str) -> bool {
     const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
-    let lower = line.to_ascii_lowercase();
-    let key_of = |(at, _): (usize, &str)| {
-        let end = at + lower[at..].find([':', '='])?;
-        let key = lower[at..end].trim_end_matches(['"', '\'', ' ']);
-        // In `{ algorithm: token_bucket, burst: 1 }` the word is a value.
-        let is_place = key.ends_with("_file") || key.ends_with("_env");
-        (!is_place && !key.contains([',', '}', ']'])).then_some((end + 1, line.len()))
+    let key = key.to_ascii_lowercase();
+    let names_a_place = key.ends_with("_file") || key.ends_with("_env");
+    // Sections and settings of ours, which hold no secrets.
+    let is_ours = match key.as_str() {
+        "jwt" => value.is_empty() || value.starts_with(['{', '#']),
+        "credentials" => value.starts_with("verify_all") || value.starts_with("strip_unverified"),
+        _ => false,
     };
-    WORDS
-        .iter()
-        .flat_map(|word| lower.match_indices(word))
-        .filter_map(key_of)
-        .min()
+    let is_secret = WORDS.iter().any(|word| key.contains(word)) || is_secret_header(&key);
+    is_secret && !names_a_place && !is_ours
 }
 
-/// The user and password of a URL: the text between `://` and the last `@`.
-fn user_of_url(line: &str) -> Option<(usize, usize)> {
-    let start = line.find("://")? + 3;
-    let end = start + line[start..].rfind('@')?;
-    Some((start, end))
+/// Returns true for a line that belongs to the value of a key in an earlier line: it is blank, or
+/// indented further, or an item of a list below the key.
+fn is_below(line: &str, key_column: usize) -> bool {
+    let text = line.trim_start();
+    let column = line.len() - text.len();
+    text.is_empty() || column > key_column || column == key_column && text.starts_with("- ")
+}
+
+/// Returns true when no space or quote is between `at` and a `://` before it.
+fn is_in_url(line: &str, at: usize) -> bool {
+    let word_start = line[..at]
+        .rfind([' ', '\t', '"', '\''])
+        .map_or(0, |end| end + 1);
+    line[word_start..at].contains("://")
+}
+
+/// The secrets of all URLs in a line: everything from the first `://` to the last `@`, which
+/// includes users and passwords, and the values of parameters.
+fn secrets_of_urls(line: &str) -> Vec<Range<usize>> {
+    let mut secrets = Vec::new();
+    for (at, mark) in line.match_indices("://") {
+        let start = at + mark.len();
+        if let Some(end) = line[start..].rfind('@') {
+            secrets.push(start..start + end);
+        }
+        let url = &line[start..];
+        let end = url
+            .find([' ', '\t', '\r', '\n', '"', '\'', '}', ']'])
+            .unwrap_or(url.len());
+        let Some(query) = url[..end].find('?') else {
+            continue;
+        };
+        let mut parameter_start = start + query + 1;
+        for parameter in url[query + 1..end].split('&') {
+            if let Some((name, value)) = parameter.split_once('=')
+                && is_secret_parameter(name, value)
+            {
+                let value_start = parameter_start + name.len() + 1;
+                secrets.push(value_start..value_start + value.len());
+            }
+            parameter_start += parameter.len() + 1;
+        }
+    }
+    secrets
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn is_shown(text: &str, shown: &str) {
+        assert_eq!(redacted(text), shown);
+        assert_eq!(redacted(text).len(), text.len());
+    }
 
     #[test]
     fn passwords_are_stars_and_everything_else_stays_in_its_place() {
@@ -157,24 +235,76 @@ mod tests {
                 "  url: redis://ann:p@ss@rl-0:6379\n",
                 "  url: redis://********@rl-0:6379\n",
             ),
-            (
-                "store.redis.password = \"hunter2\"\n",
-                "store.redis.password = *********\n",
-            ),
-            ("redis = { Password= 'x' }\n", "redis = { Password= *** *\n"),
-            (
-                "password_file = \"redis.pw\"\n",
-                "password_file = \"redis.pw\"\n",
-            ),
-            (
-                "{ algorithm: token_bucket, burst: 1 }",
-                "{ algorithm: token_bucket, burst: 1 }",
-            ),
             ("  rate: 10/s\r\n", "  rate: 10/s\r\n"),
+            ("password = \"hunter2\"\n", "password = *********\n"),
+            ("{ password=\"a\" }", "{ password=*** *"),
         ] {
-            assert_eq!(redacted(line), shown);
-            assert_eq!(redacted(line).len(), line.len());
+            is_shown(line, shown);
         }
+    }
+
+    #[test]
+    fn values_of_secret_headers_are_stars() {
+        for (line, shown) in [
+            (
+                "match: { headers: { x-api-key: hunter2 } }",
+                "match: { headers: { x-api-key: ******* * *",
+            ),
+            ("  Authorization: Bearer x\n", "  Authorization: ****** *\n"),
+            ("  \"X-Vault-Token\" : s.x\n", "  \"X-Vault-Token\" : ***\n"),
+            ("  cookie: 'a=b'\n", "  cookie: *****\n"),
+            ("  headers: { jwt: abc }\n", "  headers: { jwt: *** *\n"),
+        ] {
+            is_shown(line, shown);
+        }
+        for line in [
+            "  headers: { x-plan: gold }\n",
+            "  api_keys: { header: X-Api-Key, file: keys.yaml }\n",
+            "  jwt: { header: Authorization, jwks_file: jwks.json }\n",
+            "  jwt:\n    issuer: a\n",
+            "  credentials: strip_unverified\n",
+            "  - { name: a, key: \"header:X-Tenant\", algorithm: token_bucket, rate: 1/s }\n",
+            "  admin: { token_file: admin.token }\n",
+        ] {
+            is_shown(line, line);
+        }
+    }
+
+    #[test]
+    fn parameters_of_urls_that_look_like_secrets_are_stars() {
+        for (line, shown) in [
+            (
+                "url: https://a/b?v=1&api_key=hunter2&format=json\n",
+                "url: https://a/b?v=1&api_key=*******&format=json\n",
+            ),
+            (
+                "{ url: \"http://a?token=x\", other: \"http://b?sig=y&z=1\" }\n",
+                "{ url: \"http://a?token=*\", other: \"http://b?sig=*&z=1\" }\n",
+            ),
+            (
+                "url: http://a?v=9f86d081884c7d659a2f\n",
+                "url: http://a?v=********************\n",
+            ),
+        ] {
+            is_shown(line, shown);
+        }
+        assert_eq!(
+            shown_url("https://a/b?v=1&api_key=hunter2&x"),
+            "https://a/b?v=1&api_key=***&x"
+        );
+        assert_eq!(shown_url("https://a/b"), "https://a/b");
+    }
+
+    #[test]
+    fn a_secret_over_several_lines_is_hidden_to_its_end() {
+        is_shown(
+            "a:\n  password: |\n    hunter2\n\n    more\n  rate: 1/s\n",
+            "a:\n  password: *\n    *******\n\n    ****\n  rate: 1/s\n",
+        );
+        is_shown(
+            "headers:\n  authorization:\n  - Bearer x\n  x-plan: gold\n",
+            "headers:\n  authorization:\n  * ****** *\n  x-plan: gold\n",
+        );
     }
 
     /// The passwords are three letters, which nothing else in the texts has.

@@ -3,8 +3,10 @@
 //! A trusted proxy in front has named the request already, and its name is kept, so that one search
 //! finds the request in the logs of both. For everybody else the id is made here.
 //!
-//! Each thread starts at a random 128-bit number and counts up, so that an id costs an addition and
-//! no system call or lock, and two threads practically never meet.
+//! Each thread counts its ids and shows the count through a keyed hash (SipHash) with a random key
+//! of its own. So an id costs two short hashes and no system call or lock, two threads practically
+//! never meet, and whoever sees ids learns neither how many there were nor in which order: for that
+//! he would have to find the key.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,8 +19,33 @@ use sluicegate::http::{REQUEST_ID, REQUEST_ID_MAX, sent_request_id};
 pub const HEADER: HeaderName = REQUEST_ID;
 
 thread_local! {
-    /// The next id of this thread; `None` before its first.
-    static NEXT: Cell<Option<u128>> = const { Cell::new(None) };
+    static IDS: IdSource = IdSource::new();
+}
+
+/// Makes the ids of a thread.
+struct IdSource {
+    /// The number of ids so far.
+    count: Cell<u64>,
+    /// Hashes with a random key, which the standard library takes from the system once per thread.
+    hasher: RandomState,
+}
+
+impl IdSource {
+    fn new() -> Self {
+        Self {
+            count: Cell::new(0),
+            hasher: RandomState::new(),
+        }
+    }
+
+    fn next(&self) -> u128 {
+        let count = self.count.get();
+        self.count.set(count.wrapping_add(1));
+        // Two numbers that no other id of this thread is made from.
+        let halves = [count.wrapping_mul(2), count.wrapping_mul(2).wrapping_add(1)];
+        let [high, low] = halves.map(|half| u128::from(self.hasher.hash_one(half)));
+        high << 64 | low
+    }
 }
 
 /// The id of a request.
@@ -40,11 +67,7 @@ impl RequestId {
 
     /// A new id.
     pub fn next() -> Self {
-        let id = NEXT.with(|next| {
-            let id = next.get().unwrap_or_else(random);
-            next.set(Some(id.wrapping_add(1)));
-            id
-        });
+        let id = IDS.with(IdSource::next);
         let mut digits = [0; 32];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(id.to_be_bytes()) {
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
@@ -95,12 +118,6 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// A random start, from the keys that the standard library seeds its hash maps with.
-fn random() -> u128 {
-    let half = || u128::from(RandomState::new().hash_one(std::thread::current().id()));
-    half() << 64 | half()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +137,31 @@ mod tests {
                 |id| id.as_str().len() == 32 && id.as_bytes().iter().all(u8::is_ascii_hexdigit)
             )
         );
+    }
+
+    /// Of ids that are random numbers, half are greater than the one before, and half of the bits
+    /// differ. Bounds of ten standard deviations.
+    #[test]
+    fn ids_tell_neither_how_many_nor_in_which_order() {
+        const COUNT: usize = 10_000;
+        let ids: Vec<u128> = (0..=COUNT)
+            .map(|_| RequestId::next().as_number().unwrap())
+            .collect();
+        let pairs = || ids.windows(2).map(|pair| (pair[0], pair[1]));
+        let ascents = pairs().filter(|(one, next)| one < next).count();
+        assert!((4_710..5_290).contains(&ascents), "{ascents}");
+        let bits: u32 = pairs().map(|(one, next)| (one ^ next).count_ones()).sum();
+        let bits = f64::from(bits) / COUNT as f64;
+        assert!((63.0..65.0).contains(&bits), "{bits}");
+        for half in [0, 64] {
+            let mut halves: Vec<u64> = ids.iter().map(|id| (id >> half) as u64).collect();
+            halves.sort_unstable();
+            halves.dedup();
+            assert_eq!(halves.len(), COUNT + 1, "each half alone is unique");
+            let steps: std::collections::BTreeSet<u64> =
+                halves.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert!(steps.len() > COUNT - 10, "no step repeats");
+        }
     }
 
     fn headers(ids: &[&[u8]]) -> HeaderMap {

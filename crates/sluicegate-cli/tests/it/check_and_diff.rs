@@ -386,7 +386,7 @@ fn check_does_not_fetch_keys_and_says_so() {
     assert_eq!(checked.status.code(), Some(0));
     let told = text(&checked.stdout);
     assert!(
-        told.contains("https://id.invalid:443/keys?… is not fetched by this check\n"),
+        told.contains("https://id.invalid:443/keys?secret=*** is not fetched by this check\n"),
         "{told}"
     );
     assert!(!told.contains("hunter2"), "{told}");

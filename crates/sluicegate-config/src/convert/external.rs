@@ -10,7 +10,7 @@ use crate::field::{Field, Section};
 use crate::tree::Value;
 use crate::typed::{
     BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
-    ServiceAddress, Store,
+    Principals, ServiceAddress, Store,
 };
 
 /// The schemes of servers that answers may name.
@@ -60,6 +60,14 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
         };
         service.filter(|_| is_on).map(|_| settings)
     })?
+}
+
+/// Holds back the headers that callers are verified by, whatever they are called.
+pub(super) fn hold_back_credentials(external: &mut ExternalSettings, principals: &Principals) {
+    if let HeaderFilter::AllBut(names) = &mut external.headers {
+        names.extend(principals.api_keys.iter().map(|keys| keys.header.clone()));
+        names.extend(principals.jwt.iter().map(|jwt| jwt.header.clone()));
+    }
 }
 
 /// Exactly one of `http` and `grpc`.
@@ -211,8 +219,7 @@ fn header_filter(field: &Field<'_>) -> HeaderFilter {
         let allowed = section.all("allow_list", Field::header_name);
         let denied = section.all("deny_list", Field::header_name);
         if allowed.is_empty() {
-            let secret = HeaderFilter::SECRET.map(str::to_owned);
-            return HeaderFilter::AllBut(secret.into_iter().chain(denied).collect());
+            return HeaderFilter::AllBut(denied);
         }
         if !denied.is_empty() {
             section.refuse(

@@ -45,7 +45,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
             .as_ref()
             .and_then(|field| external::external(field, &store));
         let mut response = response::response(top.subsection("response").as_ref());
-        let config = Config {
+        let mut config = Config {
             proxy: top
                 .subsection("proxy")
                 .and_then(|proxy| proxy::proxy(&proxy)),
@@ -82,6 +82,9 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
             switched_off: field.context.switched_off.take(),
             warnings: field.context.warnings.take(),
         };
+        if let Some(external) = &mut config.external {
+            external::hold_back_credentials(external, &config.principals);
+        }
         // Listeners are in several sections, so they are compared at the end.
         admin::note_shared_address(&config, top);
         decisions::note_shared_address(&config, top);

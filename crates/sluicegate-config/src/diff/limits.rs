@@ -240,6 +240,11 @@ fn compare_rules(old: &Limit, new: &Limit, note: &mut impl FnMut(ChangeKind, Str
         ),
         _ => {}
     }
+    if old.matching != new.matching && everywhere(old) == everywhere(new) {
+        let place = everywhere(new);
+        let message = format!("{name} applies {place} now, with another secret");
+        note(ChangeKind::Changed, message);
+    }
     let mut differs = |is_now: String, was: String, what: &str| {
         if is_now != was {
             note(

@@ -10,11 +10,21 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::{Change, ChangeKind};
+use crate::redact::shown_url;
 use crate::typed::{Config, KeyLayout, RedisMode, StoreKind};
 
 /// The settings of one configuration by key, in words. A key that is absent is not set.
 #[derive(Debug, Default)]
-struct Settings(BTreeMap<String, String>);
+struct Settings(BTreeMap<String, Setting>);
+
+/// The value of a setting.
+#[derive(Debug)]
+struct Setting {
+    /// Everything that is compared.
+    value: String,
+    /// The value without its secrets.
+    shown: String,
+}
 
 impl Settings {
     fn of(config: &Config) -> Self {
@@ -25,7 +35,16 @@ impl Settings {
     }
 
     fn put(&mut self, key: impl Into<String>, value: impl Display) {
-        self.0.insert(key.into(), value.to_string());
+        let value = value.to_string();
+        let shown = value.clone();
+        self.0.insert(key.into(), Setting { value, shown });
+    }
+
+    /// Sets the key to a URL, whose parameters may be secrets.
+    fn put_url(&mut self, key: impl Into<String>, url: impl Display) {
+        let value = url.to_string();
+        let shown = shown_url(&value);
+        self.0.insert(key.into(), Setting { value, shown });
     }
 
     fn put_some(&mut self, key: impl Into<String>, value: Option<impl Display>) {
@@ -52,10 +71,16 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     keys.dedup();
     for key in keys {
         let message = match (before.get(key), after.get(key)) {
-            (Some(was), Some(is)) if was != is => format!("{key} is {is} now, and was {was}"),
-            (None, Some(is)) => format!("{key} is {is} now, and was not set"),
-            (Some(was), None) => format!("{key} is not set any more, and was {was}"),
-            _ => continue,
+            (Some(was), Some(is)) if was.value == is.value => continue,
+            (Some(was), Some(is)) if was.shown == is.shown => {
+                format!("{key} has another secret now: {}", is.shown)
+            }
+            (Some(was), Some(is)) => {
+                format!("{key} is {} now, and was {}", is.shown, was.shown)
+            }
+            (None, Some(is)) => format!("{key} is {} now, and was not set", is.shown),
+            (Some(was), None) => format!("{key} is not set any more, and was {}", was.shown),
+            (None, None) => continue,
         };
         changes.push(Change::new(ChangeKind::Changed, key.as_str(), message));
     }

@@ -1,6 +1,7 @@
 //! The limits service in sentences: how it is asked, and how long its answers are kept.
 
 use super::joined;
+use crate::redact::shown_url;
 use crate::typed::{Config, ExternalService, ExternalSettings, GrpcCodec, StoreKind};
 
 /// The service, and where its answers are kept: in a Redis of their own, beside the counters, or
@@ -14,9 +15,7 @@ pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<Stri
     };
     let tls = if at.tls { " with TLS" } else { "" };
     let how = match &external.service {
-        ExternalService::Http { path, .. } => {
-            format!("{}{path}", at.url())
-        }
+        ExternalService::Http { path, .. } => shown_url(&format!("{}{path}", at.url())),
         ExternalService::Grpc { codec, .. } => {
             let codec = match codec {
                 GrpcCodec::Auto => "",

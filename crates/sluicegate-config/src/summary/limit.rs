@@ -6,6 +6,7 @@ use sluicegate_core::{
 };
 
 use super::{ban, conditions, cost, counting, joined, rejection, replacement, store};
+use crate::redact::shown_header;
 use crate::typed::{Config, StoreKind};
 
 /// The first sentence has the numbers; one more follows for each unusual setting.
@@ -238,7 +239,7 @@ pub(crate) fn place(matching: &Match) -> String {
     }
     if !matching.headers.is_empty() {
         let header = |header: &sluicegate_core::HeaderMatch| match &header.value {
-            Some(value) => format!("{}: {value}", header.name),
+            Some(value) => shown_header(&header.name, value),
             None => header.name.clone(),
         };
         words.push(format!(

@@ -7,6 +7,7 @@ use sluicegate_core::address::Prefixes;
 use sluicegate_core::{Nanos, ProxyHeader};
 
 use super::ServiceAddress;
+use crate::redact::shown_url;
 
 /// The rules that find the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,15 +127,9 @@ pub struct JwksUrl {
 }
 
 impl JwksUrl {
-    /// The URL without its query, which may contain a secret.
+    /// The URL, without parameters that look like secrets.
     pub fn shown(&self) -> String {
-        let path = self.path.split('?').next().unwrap_or_default();
-        let query = if path.len() < self.path.len() {
-            "?…"
-        } else {
-            ""
-        };
-        format!("{}{path}{query}", self.at.url())
+        shown_url(&format!("{}{}", self.at.url(), self.path))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sluicegate_core::Nanos;
 
 use super::Redis;
+use crate::secret_names::{SECRET_HEADERS, is_secret_header};
 
 /// The service that limits with `quota_from: external` ask.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,34 +97,28 @@ pub enum GrpcCodec {
 pub enum HeaderFilter {
     /// These and no others.
     Only(Vec<String>),
-    /// All but these, which include [`HeaderFilter::SECRET`].
+    /// All but these, and but those that [hold credentials](HeaderFilter::is_secret).
     AllBut(Vec<String>),
 }
 
 impl HeaderFilter {
-    /// Headers that hold credentials: sent only if an allow list names them.
-    pub const SECRET: [&str; 14] = [
-        "authorization",
-        "proxy-authorization",
-        "www-authenticate",
-        "proxy-authenticate",
-        "cookie",
-        "set-cookie",
-        "x-api-key",
-        "api-key",
-        "x-auth-token",
-        "x-access-token",
-        "x-csrf-token",
-        "x-xsrf-token",
-        "x-amz-security-token",
-        "x-forwarded-client-cert",
-    ];
+    /// Well-known headers that hold credentials; names of others are found by patterns.
+    pub const SECRET: &[&str] = &SECRET_HEADERS;
 
-    /// Returns true when a header is sent; `name` in lower case.
+    /// Returns true for a header that holds a credential by its name: it is in the list, or looks
+    /// like those, such as `x-any-token`.
+    pub fn is_secret(name: &str) -> bool {
+        is_secret_header(name)
+    }
+
+    /// Returns true when a header is sent; `name` in lower case. A credential is sent only if it is
+    /// allowed by name.
     pub fn tells(&self, name: &str) -> bool {
         match self {
             Self::Only(names) => names.iter().any(|known| known == name),
-            Self::AllBut(names) => !names.iter().any(|known| known == name),
+            Self::AllBut(names) => {
+                !names.iter().any(|known| known == name) && !is_secret_header(name)
+            }
         }
     }
 }
@@ -131,7 +126,7 @@ impl HeaderFilter {
 impl Default for HeaderFilter {
     /// All but those that hold credentials.
     fn default() -> Self {
-        Self::AllBut(Self::SECRET.map(str::to_owned).to_vec())
+        Self::AllBut(Vec::new())
     }
 }
 

@@ -296,3 +296,27 @@ fn no_setting_of_the_example_is_overlooked() {
         assert_eq!(changes.len(), 1, "{from}: {changes:#?}");
     }
 }
+
+#[test]
+fn another_secret_is_a_change_and_not_shown() {
+    let with = |key: &str, header: &str| {
+        good(&format!(
+            "principals: {{ jwt: {{ jwks_url: 'https://a/b?v=1&key={key}' }} }}\n\
+             limits: [{{ name: a, key: global, rate: 1/s, match: {{ headers: {{ x-api-key: {header} }} }} }}]"
+        ))
+    };
+    let changes = with("hunter2", "old").changes_to(&with("hunter3", "new"));
+    let told: Vec<&str> = changes
+        .iter()
+        .map(|change| change.message.as_str())
+        .collect();
+    let expected = "principals.jwt.jwks_url has another secret now: https://a:443/b?v=1&key=***";
+    assert!(told.contains(&expected), "{told:#?}");
+    let expected = "a applies with x-api-key: *** now, with another secret";
+    assert!(told.contains(&expected), "{told:#?}");
+    let all = told.join("\n");
+    assert!(
+        !all.contains("hunter") && !all.contains("old") && !all.contains("new,"),
+        "{all}"
+    );
+}

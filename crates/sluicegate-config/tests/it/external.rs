@@ -176,6 +176,9 @@ fn credentials_are_told_only_to_those_who_name_them() {
         "proxy-authorization",
         "x-api-key",
         "x-csrf-token",
+        "x-vault-token",
+        "cf-access-jwt-assertion",
+        "x-anybodys-secret",
     ] {
         assert!(!is_sent("", name), "{name}");
         assert!(
@@ -187,6 +190,25 @@ fn credentials_are_told_only_to_those_who_name_them() {
             "{name}"
         );
     }
+    // The headers that this configuration verifies, whatever they are called.
+    let own = |filter: &str, name: &str| {
+        let principals = "principals: { api_keys: { file: k, header: X-Our-Pass }, jwt: { jwks_file: j, header: X-Badge } }";
+        let config = good(&format!(
+            "{principals}\nexternal: {{ http: {{ url: http://a }}{filter} }}"
+        ));
+        config.external.unwrap().headers.tells(name)
+    };
+    for name in ["x-our-pass", "x-badge"] {
+        assert!(is_sent("", name), "an ordinary header elsewhere");
+        assert!(!own("", name), "{name}");
+        assert!(
+            !own(", header_filter: { deny_list: [x-a] }", name),
+            "{name}"
+        );
+        let allowed = format!(", header_filter: {{ allow_list: [{name}] }}");
+        assert!(own(&allowed, name), "{name}");
+    }
+    assert!(own("", "x-plan"));
     assert!(!is_sent(
         "header_filter: { allow_list: [X-Plan] }",
         "x-other"

@@ -166,7 +166,7 @@ limits:
 }
 
 #[test]
-fn where_the_keys_of_tokens_come_from_is_told_without_the_query() {
+fn where_the_keys_of_tokens_come_from_is_told_without_secrets() {
     let told = |url: &str| {
         let words = good(&format!("principals: {{ jwt: {{ jwks_url: \"{url}\" }} }}")).in_words();
         let keys = words.into_iter().filter(|words| words.contains("keys"));
@@ -175,7 +175,7 @@ fn where_the_keys_of_tokens_come_from_is_told_without_the_query() {
     assert_eq!(
         told("https://id.example/keys?secret=hunter2"),
         [
-            "tokens are verified with keys from https://id.example:443/keys?…, fetched every 5m; \
+            "tokens are verified with keys from https://id.example:443/keys?secret=***, fetched every 5m; \
              without a newer answer they are used for 1d"
         ]
     );
@@ -203,5 +203,24 @@ fn what_happens_to_a_second_credential_is_told() {
     assert_eq!(
         told(", credentials: strip_unverified"),
         "a credential that is not verified is removed before a request is forwarded"
+    );
+}
+
+#[test]
+fn secrets_in_conditions_and_urls_are_not_told() {
+    let words = good(
+        "external: { http: { url: \"http://limits/q?v=1&api_key=hunter2\" } }\n\
+         limits: [{ name: a, key: global, rate: 1/s, match: { headers: { x-api-key: hunter2, x-plan: gold } } }]",
+    )
+    .in_words()
+    .join("\n");
+    assert!(!words.contains("hunter2"), "{words}");
+    assert!(
+        words.contains("http://limits:80/q?v=1&api_key=***"),
+        "{words}"
+    );
+    assert!(
+        words.contains("with x-api-key: *** and x-plan: gold"),
+        "{words}"
     );
 }

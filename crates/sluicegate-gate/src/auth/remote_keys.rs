@@ -240,7 +240,7 @@ impl RemoteKeys {
 /// The state of keys that are fetched, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeysStatus {
-    /// The URL, without its query.
+    /// The URL, without parameters that look like secrets.
     pub url: String,
     /// Why tokens cannot be verified; `None` when they can.
     pub gap: Option<KeysGap>,

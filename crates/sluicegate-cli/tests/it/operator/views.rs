@@ -269,12 +269,13 @@ fn the_numbers_say_what_has_happened_and_the_last_minutes_are_kept() {
 
 #[test]
 fn the_configuration_is_shown_without_secrets_and_with_the_last_mistakes() {
-    let config = format!("{CONFIG}# https://ann:hunter2@b.example\n");
+    let secrets = "# https://ann:hunter2@b.example\n# https://b.example/?api_key=hunter3\n# x-api-key: hunter4\n";
+    let config = format!("{CONFIG}{secrets}");
     let sluicegate = Sluicegate::start(&config);
     let (_, shown) = ask(&sluicegate, "GET", "/v1/config", None);
     let text = shown["text"].as_str().unwrap();
     assert!(
-        text.contains("name: per-client") && !text.contains("hunter2"),
+        text.contains("name: per-client") && !text.contains("hunter"),
         "{text}"
     );
     assert!(

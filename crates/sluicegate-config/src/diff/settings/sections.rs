@@ -233,7 +233,7 @@ fn jwks(keys: &JwksSource, settings: &mut Settings) {
         timeout,
         max_stale,
     } = &**url;
-    settings.put(
+    settings.put_url(
         "principals.jwt.jwks_url",
         format_args!("{}{path}", at.url()),
     );
@@ -291,7 +291,7 @@ fn external_service(service: &ExternalService, settings: &mut Settings) {
     let ServiceAddress { ca_file, .. } = service.at();
     match service {
         ExternalService::Http { at, path } => {
-            settings.put("external.http.url", format_args!("{}{path}", at.url()));
+            settings.put_url("external.http.url", format_args!("{}{path}", at.url()));
             put_file("external.http.tls.ca_file", ca_file.as_deref(), settings);
         }
         ExternalService::Grpc { at, codec } => {
