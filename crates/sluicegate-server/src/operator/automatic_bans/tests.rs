@@ -38,6 +38,7 @@ async fn two_replicas_that_ban_a_caller_at_once_make_one_ban() {
     for (keeper, at_ms) in [(&one, NOW_MS), (&other, NOW_MS + 20)] {
         keeper.accept(vec![request(7), request(7)], at_ms);
         assert_eq!(keeper.records(at_ms).len(), 1, "in force here at once");
+        assert_eq!(keeper.state().pending.len(), 1, "and asked for once");
     }
     let (first, second) = (one.share(NOW_MS).await, other.share(NOW_MS + 20).await);
     assert_eq!((first.untold.len(), second.untold.len()), (1, 0));
