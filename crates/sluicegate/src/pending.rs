@@ -71,7 +71,7 @@ impl PendingCharges {
 
     /// Joins the charges of two stages of one request under one policy.
     #[must_use]
-    pub fn and(mut self: Box<Self>, later: Box<Self>) -> Box<Self> {
+    pub fn and(mut self: Box<Self>, later: Self) -> Box<Self> {
         self.charges.extend(later.charges);
         self
     }

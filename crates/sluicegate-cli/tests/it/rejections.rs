@@ -41,6 +41,9 @@ fn lines(client: &str) -> [String; 2] {
     ]
 }
 
+/// Sends a request of a client through a door.
+type Door<'a> = &'a dyn Fn(&str) -> HttpResponse;
+
 /// A gateway's question about a request.
 fn authorize(sluicegate: &Sluicegate, flavour: &str, client: &str) -> HttpResponse {
     let origin = match flavour {
@@ -64,7 +67,7 @@ fn a_rejection_of_its_own_is_the_same_at_every_http_door() {
     let proxy = sluicegate.proxy;
     let http1 = |client: &str| get(client).send(proxy);
     let http2 = |client: &str| get(client).send_http2(proxy);
-    let doors: [(&str, u16, &dyn Fn(&str) -> HttpResponse); 5] = [
+    let doors: [(&str, u16, Door<'_>); 5] = [
         ("203.0.113.1", 503, &http1),
         ("203.0.113.2", 503, &http2),
         ("203.0.113.3", 503, &|client| {

@@ -126,7 +126,7 @@ async fn admit_with_credentials(
         (admitted, None) => admitted,
         (Ok(mut admitted), Some(pending)) => {
             admitted.pending = Some(match admitted.pending {
-                Some(later) => pending.and(later),
+                Some(later) => pending.and(*later),
                 None => pending,
             });
             Ok(admitted)
