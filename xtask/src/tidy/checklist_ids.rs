@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 9] = [
+const KNOWN: [Group; 10] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -52,13 +52,17 @@ const KNOWN: [Group; 9] = [
         numbers: 1..=23,
     },
     Group {
+        prefix: "N",
+        numbers: 1..=5,
+    },
+    Group {
         prefix: "T-",
         numbers: 1..=67,
     },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 13] = [
+const DUE: [Group; 14] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -86,6 +90,10 @@ const DUE: [Group; 13] = [
     Group {
         prefix: "H",
         numbers: 1..=23,
+    },
+    Group {
+        prefix: "N",
+        numbers: 1..=5,
     },
     Group {
         prefix: "T-",
@@ -130,11 +138,11 @@ mod tests {
     fn ids_are_spelled_as_in_the_table() {
         let known = known();
         for id in [
-            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H22", "T-01", "T-67",
+            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H22", "N5", "T-01", "T-67",
         ] {
             assert!(known.iter().any(|known| known == id), "{id}");
         }
-        for id in ["A0", "A17", "A01", "T-1", "T-68", "H0", "I1"] {
+        for id in ["A0", "A17", "A01", "T-1", "T-68", "H0", "N6", "I1"] {
             assert!(!known.iter().any(|known| known == id), "{id}");
         }
     }
