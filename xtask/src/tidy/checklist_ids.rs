@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 10] = [
+const KNOWN: [Group; 11] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -56,13 +56,17 @@ const KNOWN: [Group; 10] = [
         numbers: 1..=14,
     },
     Group {
+        prefix: "N",
+        numbers: 1..=5,
+    },
+    Group {
         prefix: "T-",
         numbers: 1..=67,
     },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 14] = [
+const DUE: [Group; 15] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -89,11 +93,15 @@ const DUE: [Group; 14] = [
     },
     Group {
         prefix: "H",
-        numbers: 1..=26,
+        numbers: 1..=36,
     },
     Group {
         prefix: "S",
-        numbers: 2..=2,
+        numbers: 1..=7,
+    },
+    Group {
+        prefix: "N",
+        numbers: 1..=5,
     },
     Group {
         prefix: "T-",
@@ -139,10 +147,11 @@ mod tests {
         let known = known();
         for id in [
             "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H26", "S2", "T-01", "T-67",
+            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "H13", "H22", "N5", "T-01", "T-67",
         ] {
             assert!(known.iter().any(|known| known == id), "{id}");
         }
-        for id in ["A0", "A17", "A01", "T-1", "T-68", "H0", "I1"] {
+        for id in ["A0", "A17", "A01", "T-1", "T-68", "H0", "N6", "I1"] {
             assert!(!known.iter().any(|known| known == id), "{id}");
         }
     }

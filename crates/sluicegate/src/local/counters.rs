@@ -13,14 +13,15 @@
 
 use std::cell::Cell;
 
-use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
-use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
+use sluicegate_core::algorithm::{self, Next, State, Step};
+use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp};
 
 use super::address::{CounterId, Forgivenesses, LimitPaces};
 use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
+use super::slot_update::{decide_word, update_slot};
 use super::slot_word::SlotWord;
-use super::table::{CounterTable, TableSlot};
+use super::table::CounterTable;
 use crate::clock::Clock;
 use crate::excess::ExcessTable;
 use crate::sync::{Mutex, MutexGuard};
@@ -463,14 +464,6 @@ fn fits_in_table(quota: Quota) -> bool {
     }
 }
 
-/// Decides a token bucket from the word of its slot, without the general form of a state.
-#[inline(always)]
-fn decide_word(word: SlotWord, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
-    // Wrapping, because a slot keeps instants modulo 2^58 anyway.
-    let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
-    token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
-}
-
 /// How long a counter that gave this answer is of use, and how much would be forgiven without it.
 fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
     let full_at = now.after(outcome.reset_after());
@@ -487,43 +480,5 @@ fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
     EntryLifetime {
         full_at,
         eviction_rank,
-    }
-}
-
-/// Runs `step` on the word of a key's slot and stores the result, again until no other thread has
-/// changed the word in between. `None` when the slot is another key's by now, or when the step is:
-/// then nothing is stored.
-///
-/// Even a step that writes nothing is confirmed: its answer must be true at one instant, not of a
-/// word that was replaced while it was computed.
-#[inline(always)]
-fn update_slot(
-    slot: &TableSlot,
-    hash: u64,
-    now: Timestamp,
-    step: impl Fn(SlotWord) -> Option<Step<Timestamp>>,
-) -> Option<Outcome> {
-    let mut word = slot.read(hash)?;
-    loop {
-        let Step { next, outcome } = step(word)?;
-        let stored = match next {
-            Next::Same => slot.still_holds(word),
-            Next::Set(instant) => slot.advance(word, word.with(instant)),
-            Next::Clear => slot.advance(word, word.cleared(now)),
-        };
-        if stored {
-            return Some(outcome);
-        }
-        step_aside();
-        word = slot.read(hash)?;
-    }
-}
-
-/// Waits a third of a microsecond, in which the quicker core does several decisions with the cache
-/// line it has: passing the line to and fro for every one of them costs both twice as much.
-#[cold]
-fn step_aside() {
-    for _ in 0..16 {
-        std::hint::spin_loop();
     }
 }

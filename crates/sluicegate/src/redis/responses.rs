@@ -173,7 +173,9 @@ fn observe(
     }
 }
 
-/// Notes a counter that denied a charge because it owes more than the limit of the charge has.
+/// Notes a counter that denied a charge because it owes more than the limit of the charge has. Where
+/// the clocks of replicas count, one that is behind sees a larger debt than there is, so nothing
+/// follows from it.
 fn note_excess(
     charge: &StoreCharge,
     answer: &ChargeReply,
@@ -187,7 +189,8 @@ fn note_excess(
         return;
     };
     let units = full_at.since(times.server_now).get().div_ceil(interval);
-    if units > charge.quota.limit() && answer.is_stored {
+    let is_certain = answer.is_stored && context.options.clock != RedisClock::Replica;
+    if units > charge.quota.limit() && is_certain {
         context.excess.note(charge.hash, pace, units, sent_at);
     }
 }

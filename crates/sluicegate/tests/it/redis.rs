@@ -10,6 +10,7 @@ mod changed_quotas;
 mod conformance;
 mod operations;
 mod passwords;
+mod refusing_node;
 mod search;
 mod tls;
 mod values;

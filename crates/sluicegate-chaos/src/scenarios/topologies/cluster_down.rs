@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate::{FailurePolicy, RedisOptions};
+use sluicegate::{FailurePolicy, NodeState, RedisOptions};
 use sluicegate_testkit::RedisCluster;
 
 use super::cluster::load;
@@ -27,7 +27,7 @@ pub async fn cluster_down(length: Length) -> Report {
 
     let mut fault = begins_now();
     apart(&nodes, RedisCluster::take_down).await;
-    judge_dials(&nodes, length, &mut report).await;
+    judge_dials(&nodes, &replica, length, &mut report).await;
     apart(&nodes, RedisCluster::bring_up).await;
     fault.healed = now();
     // The log calls a node up when it has been so for two seconds.
@@ -53,14 +53,25 @@ pub async fn cluster_down(length: Length) -> Report {
     report
 }
 
-/// Notes how many connections all nodes together accept in a second. The first second is left out, in which
-/// the waits grow.
-async fn judge_dials(nodes: &Arc<RedisCluster>, length: Length, report: &mut Report) {
+/// Notes how many connections all nodes together accept in a second, and whether a node counts as up
+/// meanwhile. The first second is left out, in which the waits grow.
+async fn judge_dials(
+    nodes: &Arc<RedisCluster>,
+    replica: &RedisLimiter,
+    length: Length,
+    report: &mut Report,
+) {
     const MOST: f64 = 20.0;
     tokio::time::sleep(Duration::from_secs(1)).await; // bounded wait: the length of a phase
     let (before, begun) = (apart(nodes, connections).await, now());
-    let span = Duration::from_secs(length.pick(5, 60));
-    tokio::time::sleep(span).await; // bounded wait: the length of a phase
+    let end = begun + length.pick(5, 60) * 1_000_000_000;
+    let (mut looks, mut up) = (0, 0);
+    while now() < end {
+        let states = replica.store().health().nodes;
+        looks += 1;
+        up += usize::from(states.iter().any(|node| node.state == NodeState::Up));
+        tokio::time::sleep(Duration::from_millis(1)).await; // bounded wait: the length of a phase
+    }
     let seconds = Duration::from_nanos(now() - begun).as_secs_f64();
     let after = apart(nodes, connections).await;
     let own = nodes.nodes().len() as u64;
@@ -68,6 +79,10 @@ async fn judge_dials(nodes: &Arc<RedisCluster>, length: Length, report: &mut Rep
     report.promise(
         rate <= MOST,
         format!("{rate:.1} dials a second, at most {MOST}"),
+    );
+    report.promise(
+        up == 0,
+        format!("no node counts as up: {up} of {looks} looks saw one"),
     );
 }
 

@@ -40,6 +40,10 @@ pub struct CollectedCounts {
     pub waits: Option<RedisWaits>,
     /// Requests denied without asking the store.
     pub denied_from_memory: u64,
+    /// The configuration epoch of the primary that sentinels named; 0 without sentinels.
+    pub primary_epoch: u64,
+    /// Reports of sentinels that named a primary which was replaced.
+    pub stale_reports: u64,
     /// Bans and overrides in force.
     pub orders: OrderCounts,
     /// Events for watchers that were dropped because nobody read them in time.
@@ -105,7 +109,16 @@ fn encode_single(counts: &CollectedCounts, encoder: &mut DescriptorEncoder<'_>) 
     let degraded =
         encoder.encode_descriptor("sluicegate_store_degraded", help, None, MetricType::Gauge)?;
     gauge(counts.is_degraded.into()).encode(degraded)?;
+    let help = "Configuration epoch of the primary that sentinels named; 0 without sentinels.";
+    let name = "sluicegate_store_primary_epoch";
+    let epoch = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    gauge(counts.primary_epoch).encode(epoch)?;
     let single = [
+        (
+            "sluicegate_store_stale_reports",
+            "Reports of sentinels that named a replaced primary, which is not used.",
+            counts.stale_reports,
+        ),
         (
             "sluicegate_denied_from_memory",
             "Requests denied without asking the store.",
@@ -253,6 +266,8 @@ mod tests {
             failures,
             client_ip_unused: vec![(ProxyHeaderFault::Missing, 4)],
             keys_age: Some(Duration::from_secs(7)),
+            primary_epoch: 5,
+            stale_reports: 6,
             ..CollectedCounts::default()
         };
         metrics.collect_from(move || counts.clone());
@@ -266,6 +281,8 @@ mod tests {
             "sluicegate_jwks_age_seconds 7",
             "sluicegate_client_ip_unused_total{reason=\"missing\"} 4",
             "sluicegate_client_ip_unused_total{reason=\"unparsable\"} 0",
+            "sluicegate_store_primary_epoch 5",
+            "sluicegate_store_stale_reports_total 6",
         ];
         for line in expected {
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
