@@ -163,17 +163,8 @@ async fn admit_principal(
     };
     let principal = match principal {
         Ok(principal) => principal,
-        Err(refusal) => {
-            // Whoever guesses is charged, too; the limits of known callers stay as they are.
-            if !is_exempt {
-                let guess = entrance.charge_stage(&subject, headers, Stage::Unauthorized, 1);
-                let guessed = guess.await?;
-                if let Some(pending) = guessed.pending {
-                    settle_refused(gate, &pending, refusal.status().as_u16()).await;
-                }
-            }
-            return Err(refusal);
-        }
+        Err(refusal) if is_exempt => return Err(refusal),
+        Err(refusal) => return charge_guess(entrance, &subject, headers, refusal).await,
     };
     if let (Some(record), Some(principal)) = (entrance.record, &principal) {
         record.note_principal(&principal.id);
@@ -202,6 +193,21 @@ async fn admit_principal(
         unverified: before.unverified,
         pending: after.pending,
     })
+}
+
+/// Refuses a caller without a valid credential. Whoever guesses is charged, too; the limits of known
+/// callers stay as they are.
+async fn charge_guess(
+    entrance: Entrance<'_>,
+    subject: &Subject<'_>,
+    headers: SpelledHeaders<'_>,
+    refusal: Refusal,
+) -> Result<Admitted, Refusal> {
+    let guess = entrance.charge_stage(subject, headers, Stage::Unauthorized, 1);
+    if let Some(pending) = guess.await?.pending {
+        settle_refused(entrance.gate, &pending, refusal.status().as_u16()).await;
+    }
+    Err(refusal)
 }
 
 impl Candidate for DescribedRequest<'_> {

@@ -138,21 +138,7 @@ async fn admit_request(
         record: guard.access_record.as_ref().map(|record| &record.admission),
     };
     match admit(&caller.handler.gate, &snapshot.gate, question).await {
-        Ok(mut request) => {
-            // Browsers ask before they send, and rules for methods seldom name this one.
-            let is_uncounted = parts.method == Method::OPTIONS && !request.admitted.is_counted();
-            if is_uncounted && let Some(too_many) = too_many_refused(snapshot, request.client_ip) {
-                return Err(too_many);
-            }
-            if let Some(target) = request.rewritten_target.take() {
-                parts.uri = target;
-            }
-            let unverified = request.admitted.unverified;
-            if !unverified.is_empty() {
-                snapshot.gate.auth.strip(unverified, &mut parts.headers);
-            }
-            Ok(request)
-        }
+        Ok(request) => admitted(snapshot, parts, request),
         Err(refusal) => {
             let address = match refusal.label() {
                 DecisionAnswer::Refused => {
@@ -165,6 +151,27 @@ async fn admit_request(
             Err(too_many.unwrap_or_else(refused))
         }
     }
+}
+
+/// Makes the request what was admitted: its target in one spelling, its credentials verified.
+fn admitted(
+    snapshot: &ProxySnapshot,
+    parts: &mut Parts,
+    mut request: AdmittedRequest,
+) -> Result<AdmittedRequest, RefusedRequest> {
+    // Browsers ask before they send, and rules for methods seldom name this one.
+    let is_uncounted = parts.method == Method::OPTIONS && !request.admitted.is_counted();
+    if is_uncounted && let Some(too_many) = too_many_refused(snapshot, request.client_ip) {
+        return Err(too_many);
+    }
+    if let Some(target) = request.rewritten_target.take() {
+        parts.uri = target;
+    }
+    let unverified = request.admitted.unverified;
+    if !unverified.is_empty() {
+        snapshot.gate.auth.strip(unverified, &mut parts.headers);
+    }
+    Ok(request)
 }
 
 /// Counts a request that no limit has counted. Returns the response to a client that has sent too
