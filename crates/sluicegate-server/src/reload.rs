@@ -13,9 +13,10 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 use sluicegate_gate::telemetry::metrics::ReloadResult;
 
-use crate::configuration::{AppliedConfig, ConfigVersion, Configuration, files_of};
+use crate::configuration::{AppliedConfig, ConfigVersion, Configuration};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
+use crate::named_files::followed_files;
 
 /// A configuration and its source text.
 pub struct LoadedConfig {
@@ -81,7 +82,7 @@ pub(crate) struct ConfigContent {
 
 impl ConfigContent {
     pub(crate) fn of(loaded: &LoadedConfig) -> Self {
-        Self::new(loaded.text.as_bytes(), &files_of(&loaded.config))
+        Self::new(loaded.text.as_bytes(), &followed_files(&loaded.config))
     }
 
     fn new(text: &[u8], named: &[PathBuf]) -> Self {
