@@ -10,12 +10,13 @@ pub use report::mistakes_as_json;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sluicegate_config::{Mistakes, Source, Syntax, load};
-use sluicegate_server::LoadedConfig;
+use sluicegate_config::{Jwt, Mistakes, Source, Syntax, load, mistakes_at};
+use sluicegate_server::{LoadedConfig, check_files, count_files};
 
 use crate::color;
 use crate::exit_code::{FAILED, FINE};
 use crate::sanitize::sanitize;
+use report::CheckedConfig;
 
 /// Arguments of `sluicegate check`.
 #[derive(Args)]
@@ -33,6 +34,9 @@ pub struct Check {
     /// Print the result as JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Do not read the files that the configuration names, such as keys and certificates: for machines that do not have them
+    #[arg(long)]
+    no_files: bool,
     #[command(flatten)]
     input: InputArgs,
 }
@@ -69,30 +73,28 @@ enum Format {
 impl Check {
     /// Prints what the configuration enforces, or every mistake.
     pub fn run(self) -> u8 {
-        let from_environment = || {
+        let file_of_environment = || {
             let name = std::env::var_os("SLUICEGATE_CONFIG").filter(|name| !name.is_empty());
             name.map(PathBuf::from)
         };
-        let path = self.file.or(self.config).or_else(from_environment);
+        let path = self.file.or(self.config).or_else(file_of_environment);
         let format = if self.json { Format::Json } else { self.format };
         let source = source(path.as_deref(), self.input);
         let name = source.as_ref().map_or_else(
             |mistakes| mistakes.source_name().to_owned(),
             |source| source.name.clone(),
         );
-        let read = source.and_then(load_source);
+        let read = source.and_then(|source| checked(source, self.no_files));
         match (&read, format) {
-            (Ok(loaded), Format::Text) => {
-                let sentences = report::sentences(&loaded.config);
-                sentences.iter().for_each(|sentence| println!("{sentence}"));
-                for warning in &loaded.config.warnings {
-                    eprintln!("warning: {}", sanitize(warning));
+            (Ok(checked), Format::Text | Format::Github) => {
+                checked.sentences().for_each(|line| println!("{line}"));
+                match format {
+                    Format::Github => print!("{}", report::github_warnings(&checked.warnings)),
+                    _ => checked
+                        .warnings
+                        .iter()
+                        .for_each(|warning| eprintln!("warning: {}", sanitize(warning))),
                 }
-            }
-            (Ok(loaded), Format::Github) => {
-                let sentences = report::sentences(&loaded.config);
-                sentences.iter().for_each(|sentence| println!("{sentence}"));
-                print!("{}", report::github_warnings(&loaded.config.warnings));
             }
             (Err(mistakes), Format::Text) => show(mistakes),
             (Err(mistakes), Format::Github) => print!("{}", report::github(mistakes)),
@@ -100,6 +102,32 @@ impl Check {
         }
         if read.is_ok() { FINE } else { FAILED }
     }
+}
+
+/// Loads a configuration and reads the files that it names, unless told otherwise.
+fn checked(source: Source, no_files: bool) -> Result<CheckedConfig, Mistakes> {
+    let config = load(&source, &from_environment)?;
+    let mut unchecked = Vec::new();
+    let fetched = config.principals.jwt.as_ref().and_then(Jwt::jwks_url);
+    unchecked.extend(fetched.map(|url| format!("{} is not fetched by this check", url.shown())));
+    let mut warnings = config.warnings.clone();
+    match (count_files(&config), no_files) {
+        (0, _) => {}
+        (1, true) => unchecked.push("the file that it names was not read".to_owned()),
+        (files, true) => unchecked.push(format!("the {files} files that it names were not read")),
+        (_, false) => {
+            let report = check_files(&config);
+            if !report.mistakes.is_empty() {
+                return Err(mistakes_at(&source, &from_environment, &report.mistakes));
+            }
+            warnings.extend(report.warnings);
+        }
+    }
+    Ok(CheckedConfig {
+        config,
+        unchecked,
+        warnings,
+    })
 }
 
 /// Loads a file, or the built-in configuration. The error holds every mistake, not only the first.
@@ -130,8 +158,12 @@ fn source(path: Option<&Path>, input: InputArgs) -> Result<Source, Mistakes> {
     }
 }
 
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn load_source(source: Source) -> Result<LoadedConfig, Mistakes> {
-    let config = load(&source, &|name| std::env::var(name).ok())?;
+    let config = load(&source, &from_environment)?;
     Ok(LoadedConfig {
         config,
         text: source.text,

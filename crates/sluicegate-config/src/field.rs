@@ -102,6 +102,23 @@ impl<'a> Field<'a> {
         self.context.mistakes.borrow_mut().push(mistake);
     }
 
+    /// Notes a mistake about the value at a path below this one, at its position or at that of the
+    /// last section on the way.
+    pub(crate) fn note_at(&self, path: &str, message: &str) {
+        let mut node = self.node;
+        for key in path.split('.') {
+            let Value::Section(entries) = &node.value else {
+                break;
+            };
+            match entries.iter().find(|entry| entry.key == key) {
+                Some(entry) => node = &entry.node,
+                None => break,
+            }
+        }
+        let mistake = Mistake::new(Some(node.at.clone()), path, message);
+        self.context.mistakes.borrow_mut().push(mistake);
+    }
+
     /// Notes the error of a parser. Its own `(got …)` is replaced by ours, which hides values from
     /// outside.
     fn note_parse_error(&self, text: &str, error: impl Display) {

@@ -56,7 +56,27 @@ pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Con
     read(source, env, convert::config)
 }
 
-/// The text of a configuration with stars in place of everything that looks like a password.
+/// The mistakes that were found after the configuration was loaded, such as in the files that it
+/// names: the key in the configuration, and what is wrong. Each gets the position of its key, or of
+/// the section around it.
+pub fn mistakes_at(
+    source: &Source,
+    env: &dyn Fn(&str) -> Option<String>,
+    found: &[(String, String)],
+) -> Mistakes {
+    let located = read(source, env, |top| {
+        for (path, message) in found {
+            top.note_at(path, message);
+        }
+        None::<std::convert::Infallible>
+    });
+    match located {
+        Ok(never) => match never {},
+        Err(mistakes) => mistakes,
+    }
+}
+
+/// The text of a configuration with stars in place of everything that looks like a secret.
 pub fn without_secrets(text: &str) -> String {
     redact::redacted(text)
 }

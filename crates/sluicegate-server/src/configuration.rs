@@ -1,17 +1,19 @@
 //! The configuration of the whole process: every part of it is replaced together, or none is.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
-use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_config::{self as config, Config};
 use sluicegate_gate::gate::Gate;
 use tokio::runtime::Handle;
 
 use crate::decisions::EndpointTls;
+use crate::file_permissions::{self, PermissionReport};
+use crate::named_files::{followed_files, named_files};
 use crate::proxy::ProxyState;
 
 /// The parts that a reload replaces, and the settings that it cannot.
@@ -22,8 +24,10 @@ pub(crate) struct Configuration {
     /// The certificates of the decision service, if it has any.
     pub(crate) decisions_tls: Arc<ArcSwapOption<EndpointTls>>,
     started_with: FixedSettings,
-    /// The files that the configuration in force names.
+    /// The files that the configuration in force names, and whose change is a reason to reload.
     files: Mutex<Vec<PathBuf>>,
+    /// The warnings about permissions that the log has, so that a reload does not repeat them.
+    warnings: Mutex<Vec<String>>,
 }
 
 /// A configuration that was put in force.
@@ -64,6 +68,7 @@ impl Configuration {
         echo: Option<u16>,
         background: Handle,
     ) -> Result<Self, Vec<String>> {
+        let warnings = check_permissions(config)?;
         let gate = Arc::new(Gate::new(config, background)?);
         let proxy = config.proxy.as_ref();
         let proxy = proxy.map(|proxy| ProxyState::new(&gate, config, proxy, echo));
@@ -74,18 +79,22 @@ impl Configuration {
                 return Err(mistakes.flatten().collect());
             }
         };
-        Ok(Self {
+        let configuration = Self {
             gate,
             proxy,
             decisions_tls: Arc::new(ArcSwapOption::new(tls.map(Arc::new))),
             started_with: FixedSettings::of(config),
-            files: Mutex::new(files_of(config)),
-        })
+            files: Mutex::new(followed_files(config)),
+            warnings: Mutex::default(),
+        };
+        configuration.tell(warnings);
+        Ok(configuration)
     }
 
     /// Puts another configuration in force for the next request, or says everything that is wrong
     /// with it and changes nothing.
     pub(crate) fn apply(&self, config: &Config) -> Result<AppliedConfig, Vec<String>> {
+        let warnings = check_permissions(config)?;
         let snapshot = self.gate.prepare(config);
         let proxy = self.proxy.as_ref().map(|proxy| proxy.prepare(config));
         let proxy = proxy.transpose();
@@ -101,7 +110,8 @@ impl Configuration {
             proxy.publish(Arc::clone(&snapshot), settings);
         }
         self.decisions_tls.store(tls.map(Arc::new));
-        *self.files.lock().expect("no holder of this lock panics") = files_of(config);
+        *self.files.lock().expect("no holder of this lock panics") = followed_files(config);
+        self.tell(warnings);
         let version = snapshot.version;
         self.gate.publish(snapshot);
         Ok(AppliedConfig {
@@ -110,11 +120,30 @@ impl Configuration {
         })
     }
 
+    /// Logs warnings about permissions, each once until it is gone.
+    fn tell(&self, warnings: Vec<String>) {
+        let mut told = self.warnings.lock().expect("no holder of this lock panics");
+        for warning in warnings.iter().filter(|warning| !told.contains(warning)) {
+            tracing::warn!("{warning}");
+        }
+        *told = warnings;
+    }
+
     /// The files that the configuration in force names.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let files = self.files.lock().expect("no holder of this lock panics");
         files.clone()
     }
+}
+
+/// Refuses secrets that others may write; returns warnings about those that they may read.
+fn check_permissions(config: &Config) -> Result<Vec<String>, Vec<String>> {
+    let PermissionReport { mistakes, warnings } = file_permissions::check(&named_files(config));
+    if mistakes.is_empty() {
+        return Ok(warnings);
+    }
+    let line = |(place, message)| format!("{place}: {message}");
+    Err(mistakes.into_iter().map(line).collect())
 }
 
 /// The certificates of the decision service.
@@ -197,49 +226,6 @@ impl FixedSettings {
             .map(|(name, _)| name)
             .collect()
     }
-}
-
-/// The files that a configuration names and that are read with it.
-pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
-    let tls = config.proxy.iter().filter_map(|proxy| proxy.tls.as_ref());
-    let of_decisions = config.decisions.tls.as_ref();
-    let tls = tls.chain(of_decisions.map(|tls| &tls.server));
-    let certificates = tls.flat_map(|tls| [tls.cert.clone(), tls.key.clone()]);
-    let certificates = certificates.chain(of_decisions.and_then(|tls| tls.client_ca_file.clone()));
-    let upstreams = config
-        .proxy
-        .iter()
-        .flat_map(|proxy| &proxy.routes)
-        .flat_map(|route| &route.upstreams);
-    let authorities = upstreams.filter_map(|upstream| match upstream {
-        Upstream::Server { ca_file, .. } => ca_file.clone(),
-        Upstream::Echo => None,
-    });
-    let api_keys = config
-        .principals
-        .api_keys
-        .iter()
-        .map(|settings| settings.file.clone());
-    let tokens = config.principals.jwt.iter().filter_map(|jwt| {
-        let authorities = |url: &config::JwksUrl| url.at.ca_file.clone();
-        let file = jwt.jwks_file().map(Path::to_owned);
-        file.or_else(|| jwt.jwks_url().and_then(authorities))
-    });
-    let service = config
-        .external
-        .iter()
-        .filter_map(|external| external.service.at().ca_file.clone());
-    let bodies = config.response.body_files.iter();
-    let bodies = bodies.map(|file| file.path.clone());
-    let mut files: Vec<PathBuf> = certificates
-        .chain(authorities)
-        .chain(api_keys)
-        .chain(tokens)
-        .chain(service)
-        .chain(bodies)
-        .collect();
-    files.dedup();
-    files
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 use sluicegate_gate::telemetry::metrics::ReloadResult;
 
-use crate::configuration::{AppliedConfig, ConfigVersion, Configuration, files_of};
+use crate::configuration::{AppliedConfig, ConfigVersion, Configuration};
 use crate::file_hash;
 use crate::file_watch::FileWatcher;
+use crate::named_files::followed_files;
 
 /// A configuration and its source text.
 pub struct LoadedConfig {
@@ -89,7 +90,7 @@ impl ConfigContent {
         };
         Self {
             text: Sha256::digest(&loaded.text).into(),
-            named: files_of(&loaded.config).iter().map(hash_of).collect(),
+            named: followed_files(&loaded.config).iter().map(hash_of).collect(),
         }
     }
 

@@ -1,31 +1,39 @@
 //! The result of a check for programs: JSON, and workflow commands of GitHub Actions.
 
 use serde_json::{Value, json};
-use sluicegate_config::{Config, Jwt, Mistake, Mistakes};
-use sluicegate_server::LoadedConfig;
+use sluicegate_config::{Config, Mistake, Mistakes};
 
 use crate::sanitize::sanitize;
 
-/// The sentences of a configuration, one line each whatever its values hold.
-pub fn sentences(config: &Config) -> Vec<String> {
-    let words = words(config);
-    words.iter().map(|sentence| sanitize(sentence)).collect()
+/// A configuration without mistakes.
+pub struct CheckedConfig {
+    pub config: Config,
+    /// What was not checked about it.
+    pub unchecked: Vec<String>,
+    /// What should be changed about its files.
+    pub warnings: Vec<String>,
 }
 
-/// What a configuration enforces, and what was not checked about it.
-fn words(config: &Config) -> Vec<String> {
-    let fetched = config.principals.jwt.as_ref().and_then(Jwt::jwks_url);
-    let unchecked = fetched.map(|url| format!("{} is not fetched by this check", url.shown()));
-    config.in_words().into_iter().chain(unchecked).collect()
+impl CheckedConfig {
+    /// What it enforces and what was not checked, one line each whatever its values hold.
+    pub fn sentences(&self) -> impl Iterator<Item = String> {
+        self.words().into_iter().map(|sentence| sanitize(&sentence))
+    }
+
+    fn words(&self) -> Vec<String> {
+        let enforced = self.config.in_words().into_iter();
+        enforced.chain(self.unchecked.iter().cloned()).collect()
+    }
 }
 
 /// `{ ok, file, sentences, warnings, mistakes }`
-pub fn json(file: &str, read: Result<&LoadedConfig, &Mistakes>) -> Value {
+pub fn json(file: &str, read: Result<&CheckedConfig, &Mistakes>) -> Value {
+    let warnings = read.map_or(&[][..], |checked| &checked.warnings);
     json!({
         "ok": read.is_ok(),
         "file": file,
-        "sentences": read.map_or_else(|_| Vec::new(), |loaded| words(&loaded.config)),
-        "warnings": read.map_or(&[][..], |loaded| &loaded.config.warnings),
+        "sentences": read.map_or_else(|_| Vec::new(), CheckedConfig::words),
+        "warnings": warnings,
         "mistakes": read.err().map(mistakes_as_json).unwrap_or_default(),
     })
 }
@@ -59,7 +67,7 @@ pub fn github(mistakes: &Mistakes) -> String {
     mistakes.iter().map(one).collect()
 }
 
-/// One line for each warning: `::warning::OTEL_SDK_DISABLED …`.
+/// One line for each warning: `::warning::proxy.tls.key: …`.
 pub fn github_warnings(warnings: &[String]) -> String {
     let one = |warning: &String| format!("::warning::{}\n", escaped(warning));
     warnings.iter().map(one).collect()

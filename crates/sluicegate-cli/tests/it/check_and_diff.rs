@@ -189,7 +189,7 @@ fn json_has_the_place_of_every_mistake() {
         "ok": false,
         "file": "bad.yaml",
         "sentences": [],
-            "warnings": [],
+        "warnings": [],
         "mistakes": [
             {
                 "file": "bad.yaml", "line": 2, "column": 11, "key": "proxy.listen",

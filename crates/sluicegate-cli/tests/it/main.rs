@@ -12,6 +12,7 @@ mod answers;
 mod authorize;
 mod changed_quotas;
 mod check_and_diff;
+mod check_files;
 mod clients;
 mod commands;
 mod counted_answers;

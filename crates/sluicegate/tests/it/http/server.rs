@@ -168,7 +168,7 @@ async fn a_key_header_that_says_no_one_plain_thing_is_a_bad_request() {
         (
             "a lookalike",
             b"X-Tenant-Id: a\r\nX_Tenant_Id: b\r\n",
-            "is ambiguous, another header differs only in '_' and '-'",
+            "is ambiguous, another header differs only in signs such as '_' and '-'",
         ),
     ];
     for (name, lines, why) in cases {
