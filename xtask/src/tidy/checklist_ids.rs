@@ -18,7 +18,7 @@ struct Group {
     numbers: RangeInclusive<u32>,
 }
 
-const KNOWN: [Group; 9] = [
+const KNOWN: [Group; 11] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -52,13 +52,21 @@ const KNOWN: [Group; 9] = [
         numbers: 1..=23,
     },
     Group {
+        prefix: "N",
+        numbers: 1..=6,
+    },
+    Group {
+        prefix: "S",
+        numbers: 1..=14,
+    },
+    Group {
         prefix: "T-",
         numbers: 1..=67,
     },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 13] = [
+const DUE: [Group; 14] = [
     Group {
         prefix: "A",
         numbers: 1..=16,
@@ -86,6 +94,10 @@ const DUE: [Group; 13] = [
     Group {
         prefix: "H",
         numbers: 1..=23,
+    },
+    Group {
+        prefix: "N",
+        numbers: 6..=6,
     },
     Group {
         prefix: "T-",

@@ -26,6 +26,7 @@ mod forwarding;
 mod gateways;
 mod grpc;
 mod h2_attacks;
+mod handover;
 mod hostile;
 mod http2_load;
 mod imported;
