@@ -93,11 +93,14 @@ const LONG_TESTS: [LongTest; 7] = [
     },
     LongTest {
         name: "replacements",
-        about: "T-63: a hundred processes replace each other under load",
-        runs: &[(
-            RUNNING,
-            &["replacements_under_load_refuse_reset_and_cut_off_nothing"],
-        )],
+        about: "T-63, N6: a hundred processes replace each other under load at every listener",
+        runs: &[
+            (
+                RUNNING,
+                &["replacements_under_load_refuse_reset_and_cut_off_nothing"],
+            ),
+            (RUNNING, &["replacements_lose_no_request_at_any_listener"]),
+        ],
         cases: "100",
         tools: &[],
     },

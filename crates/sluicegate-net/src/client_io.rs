@@ -45,6 +45,11 @@ impl ClientIo {
         }
     }
 
+    /// Returns true when bytes of the client are waiting, here or in the system.
+    pub(crate) fn has_unread(&mut self) -> bool {
+        !self.first.is_empty() || self.transport.has_unread()
+    }
+
     /// Ready when there is something to read, or the client has closed. Of a socket nothing is
     /// taken, so no buffer is needed while it waits.
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

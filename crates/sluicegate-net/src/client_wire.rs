@@ -18,10 +18,9 @@ pub(crate) use request_head::{HeadError, ReplyOptions, RequestHead};
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use sluicegate_config::Bounds;
@@ -30,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use self::request_head::RequestHeadReader;
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
+use crate::lingering::Lingering;
 use crate::wire::Framing;
 
 /// A client's connection. Clones share it: the server loop has one, and so has the body of the
@@ -39,8 +39,20 @@ pub(crate) struct ClientWire(Arc<SharedWire>);
 
 struct SharedWire {
     state: Mutex<WireState>,
-    /// No request may begin any more.
-    is_ending: AtomicBool,
+    /// A [`WireEnd`] as a number.
+    end: AtomicU8,
+}
+
+/// Manner in which a connection comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WireEnd {
+    /// It does not: requests are read for as long as the client sends them.
+    Open,
+    /// Requests that have come are answered, and one more is waited for. The last answer tells the
+    /// client that the connection closes.
+    Draining,
+    /// The same without the wait.
+    Closing,
 }
 
 pub(crate) struct WireState {
@@ -54,6 +66,8 @@ pub(crate) struct WireState {
     expects_continue: bool,
     /// The body's chunks are malformed: its end, and so the next request, cannot be found.
     is_body_end_lost: bool,
+    /// Requests that are still answered when the connection ends, if the client has sent so many.
+    last_requests: u8,
 }
 
 /// Bytes of memory for a head and a short body.
@@ -68,20 +82,45 @@ impl ClientWire {
             body: Framing::EMPTY,
             expects_continue: false,
             is_body_end_lost: false,
+            last_requests: u8::MAX,
         };
         Self(Arc::new(SharedWire {
             state: Mutex::new(state),
-            is_ending: AtomicBool::new(false),
+            end: AtomicU8::new(WireEnd::Open as u8),
         }))
     }
 
-    /// Lets the current request come to its end, and no other begin.
-    pub(crate) fn end(&self) {
-        self.0.is_ending.store(true, Ordering::Relaxed);
+    /// Lets the connection come to its end; it never goes back to an earlier step.
+    pub(crate) fn end(&self, end: WireEnd) {
+        self.0.end.fetch_max(end as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_ending(&self) -> bool {
-        self.0.is_ending.load(Ordering::Relaxed)
+    fn has_reached(&self, end: WireEnd) -> bool {
+        self.0.end.load(Ordering::Relaxed) >= end as u8
+    }
+
+    /// Returns true when another request may follow the one that is being answered. Once the
+    /// connection ends that is one that has come already, here or in the system: its client has
+    /// sent it before it could know. A client that never stops sending is told all the same.
+    pub(crate) fn takes_another(&self) -> bool {
+        let mut state = self.state();
+        if state.expects_continue || state.is_body_end_lost {
+            return false;
+        }
+        if !self.has_reached(WireEnd::Draining) {
+            return true;
+        }
+        let has_come = state.body.is_over() && state.has_unread();
+        has_come
+            && state.last_requests.checked_sub(1).is_some_and(|left| {
+                state.last_requests = left;
+                true
+            })
+    }
+
+    /// Returns true when bytes have come that nobody has looked at, here or in the system.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.state().has_unread()
     }
 
     /// Waits until there is something to read, without a buffer.
@@ -91,7 +130,7 @@ impl ClientWire {
         let _ = poll_fn(|cx| self.state().io.poll_readable(cx)).await;
     }
 
-    /// Reads the next request's head; `None` when there is none and the connection is ending.
+    /// Reads the next request's head; `None` when there is none and the connection is closing.
     /// `keeps_bytes` tells whether a head keeps the bytes it was read from.
     pub(crate) async fn read_head(
         &self,
@@ -120,7 +159,7 @@ impl ClientWire {
             if let Some(head) = head_reader.take(input, bounds, &keeps_bytes)? {
                 return Poll::Ready(Ok(Some(head)));
             }
-            if state.input.is_empty() && self.is_ending() {
+            if self.has_reached(WireEnd::Closing) && !state.has_unread() {
                 return Poll::Ready(Ok(None));
             }
             match ready!(state.poll_read(cx, ROOM)) {
@@ -143,13 +182,6 @@ impl ClientWire {
         self.state().body.is_over()
     }
 
-    /// Returns true when the body comes to an end that can be found, so that another request can
-    /// follow it.
-    pub(crate) fn can_reach_body_end(&self) -> bool {
-        let state = self.state();
-        !state.expects_continue && !state.is_body_end_lost
-    }
-
     /// Waits for `future`; `None` if the client closes the connection first. As long as a part of
     /// the body is unread nobody can know, and the future is simply awaited.
     pub(crate) async fn unless_closed<F: Future>(
@@ -170,14 +202,14 @@ impl ClientWire {
         state.io.put_back(unread);
     }
 
-    /// Ends the connection. If bytes are unread, closing would make the system reset it and take
-    /// back the response, so they are read first.
-    pub(crate) async fn close(&self) {
+    /// Ends the connection after a response. Only a client that has asked for the end, and whose
+    /// bytes are all read, can be relied on to send no more; others are waited for.
+    pub(crate) async fn close(&self, is_asked_for: bool) {
         let is_all_read = {
-            let state = self.state();
-            state.body.is_over() && state.input.is_empty()
+            let mut state = self.state();
+            state.body.is_over() && !state.has_unread()
         };
-        if is_all_read {
+        if is_asked_for && is_all_read {
             let _ = self.clone().shutdown().await;
         } else {
             self.linger().await;
@@ -187,15 +219,7 @@ impl ClientWire {
     /// Tells the client that no more comes, and discards what it sends until it closes too, or for
     /// a while.
     pub(crate) async fn linger(&self) {
-        const TIME_MAX: Duration = Duration::from_secs(1);
-        let read = async {
-            let mut io = self.clone();
-            io.shutdown().await?;
-            let mut unread = vec![0; ROOM];
-            while io.read(&mut unread).await? > 0 {}
-            io::Result::Ok(())
-        };
-        let _ = tokio::time::timeout(TIME_MAX, read).await;
+        let _ = Lingering::new(self.clone()).shutdown().await;
     }
 
     fn state(&self) -> MutexGuard<'_, WireState> {
@@ -214,6 +238,11 @@ impl WireState {
             Ok(0) | Err(_) => Poll::Ready(()),
             Ok(_) => Poll::Pending,
         }
+    }
+
+    /// Returns true when bytes have come that nobody has looked at.
+    fn has_unread(&mut self) -> bool {
+        !self.input.is_empty() || self.io.has_unread()
     }
 
     /// Reads once into `input`, which has space for at least one byte, and for `room` if it is

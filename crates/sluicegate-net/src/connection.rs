@@ -28,13 +28,14 @@ use tokio::sync::watch;
 use self::opening::OpenError;
 use crate::activity::Activity;
 use crate::client_io::ClientIo;
-use crate::client_wire::ClientWire;
+use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
 use crate::http2 as streams;
-use crate::supervisor::{ConnectionSupervisor, EndMode, Supervised};
-use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
+use crate::lingering::Lingering;
+use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
+use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
 
 /// Serves HTTP connections; shared by all connections of an endpoint.
@@ -88,11 +89,7 @@ impl HttpServer {
             // A client that has connected may have sent a request already, which is answered even
             // if the process ends.
             let Supervised::Finished(opened) = supervisor
-                .supervise(
-                    opening.as_mut(),
-                    |_| EndMode::Graceful,
-                    |_| EndMode::Immediate,
-                )
+                .supervise(opening.as_mut(), |_, _| EndMode::Graceful)
                 .await
             else {
                 return;
@@ -159,23 +156,19 @@ async fn serve_http2<H: Handler>(
 ) {
     let builder = streams::builder(&connection.bounds);
     let service = service_fn(move |request| streams::answer(Arc::clone(&connection), request));
-    let mut served = Box::pin(builder.serve_connection(TokioIo::new(io), service));
-    let end = |served: Pin<&mut _>| {
+    let io = TokioIo::new(Lingering::new(io));
+    let mut served = Box::pin(builder.serve_connection(io, service));
+    // The client is told with GOAWAY that it has to open another connection, and once more a round
+    // trip later: every request that was under way until then is answered.
+    let end = |served: Pin<&mut _>, _| {
         http2::Connection::graceful_shutdown(served);
         EndMode::Graceful
     };
-    // A client that is between requests is told with GOAWAY, so that it opens another connection
-    // instead of losing a request.
-    let on_timeout = |expired| {
-        if expired == Expired::Idle {
-            EndMode::Graceful
-        } else {
-            EndMode::Immediate
-        }
-    };
+    if supervisor.is_ending() {
+        end(served.as_mut(), EndReason::ProcessEnds);
+    }
     // Errors that the client causes by going away are of no interest.
-    if let Supervised::Finished(Err(error)) =
-        supervisor.supervise(served.as_mut(), end, on_timeout).await
+    if let Supervised::Finished(Err(error)) = supervisor.supervise(served.as_mut(), end).await
         && (error.is_parse() || supervisor.activity().is_flooded() || streams::is_our_end(&error))
     {
         supervisor.refuse(ConnectionRefusal::Protocol);
@@ -189,17 +182,21 @@ async fn serve_http1<H: Handler>(
     wire: ClientWire,
     connection: &Arc<Connection<H>>,
 ) {
-    let end = || {
-        wire.end();
-        EndMode::Graceful
+    let end = |reason| match reason {
+        EndReason::ProcessEnds => wire.end(WireEnd::Draining),
+        EndReason::Quiet | EndReason::Idle => wire.end(WireEnd::Closing),
     };
+    if supervisor.is_ending() {
+        end(EndReason::ProcessEnds);
+    }
     loop {
-        supervisor.can_rest = true;
+        supervisor.when_quiet = WhenQuiet::Rest;
         let mut requests = Box::pin(http1::serve(&wire, connection));
-        match supervisor
-            .supervise(requests.as_mut(), |_| end(), |_| EndMode::Immediate)
-            .await
-        {
+        let served = supervisor.supervise(requests.as_mut(), |_, reason| {
+            end(reason);
+            EndMode::Graceful
+        });
+        match served.await {
             Supervised::Resting => {}
             Supervised::Finished(Http1End::Malformed) => {
                 return supervisor.refuse(ConnectionRefusal::Protocol);
@@ -207,16 +204,22 @@ async fn serve_http1<H: Handler>(
             Supervised::Finished(Http1End::Finished) | Supervised::Ended => return,
         }
         drop(requests);
-        supervisor.can_rest = false;
-        let woken = supervisor
-            .supervise(
-                pin!(wire.wait_readable()),
-                |_| EndMode::Immediate,
-                |_| EndMode::Immediate,
-            )
-            .await;
-        let Supervised::Finished(()) = woken else {
-            return;
+        supervisor.when_quiet = WhenQuiet::End;
+        let mut readable = pin!(wire.wait_readable());
+        let woken = supervisor.supervise(readable.as_mut(), |_, reason| {
+            end(reason);
+            match reason {
+                EndReason::ProcessEnds => EndMode::Graceful,
+                EndReason::Quiet | EndReason::Idle => EndMode::Immediate,
+            }
+        });
+        let Supervised::Finished(()) = woken.await else {
+            // The server would need memory for a buffer, which so many connections that end at a
+            // time have no use for.
+            if !wire.has_unread() {
+                return Box::pin(wire.linger()).await;
+            }
+            continue;
         };
     }
 }

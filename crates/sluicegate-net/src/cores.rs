@@ -238,25 +238,28 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
         Ok(socket) => socket,
         Err(error) => return tracing::error!("a listening socket cannot be used: {error}"),
     };
+    let counters = Arc::clone(&settings.counters);
+    let serve = async |stream, peer| {
+        let Some(permit) = ConnectionPermit::take(&limit) else {
+            return counters.refuse(ConnectionRefusal::TooMany);
+        };
+        let mut connections = connections.lock().await;
+        while connections.try_join_next().is_some() {}
+        (endpoint.spawn)(stream, peer, permit, &mut connections);
+    };
     let mut is_short = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            _ = settings.ending.wait_for(|ending| *ending) => return,
+            _ = settings.ending.wait_for(|ending| *ending) => break,
         };
         match accepted {
             Ok((stream, peer)) => {
                 is_short = false;
-                let Some(permit) = ConnectionPermit::take(&limit) else {
-                    settings.counters.refuse(ConnectionRefusal::TooMany);
-                    continue;
-                };
-                let mut connections = connections.lock().await;
-                while connections.try_join_next().is_some() {}
-                (endpoint.spawn)(stream, peer, permit, &mut connections);
+                serve(stream, peer).await;
             }
             // The client is gone already.
-            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) if listen::is_of_one_connection(&error) => {}
             // Out of descriptors or memory: they come back when connections end.
             Err(error) => {
                 if !std::mem::replace(&mut is_short, true) {
@@ -266,15 +269,10 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
             }
         }
     }
-}
-
-/// Returns true for errors that concern only the connection that was about to be accepted.
-fn is_of_one_connection(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
-    )
+    // The system has connections for us that nobody has accepted, and would reset them.
+    while let Some((stream, peer)) = listen::take_waiting(&socket) {
+        serve(stream, peer).await;
+    }
 }
 
 /// Number of connections of an endpoint, over all threads.

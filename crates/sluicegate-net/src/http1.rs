@@ -36,7 +36,10 @@ enum AfterResponse {
     /// Read the next request.
     ReadNext,
     /// Close the connection, so that the client receives all that was sent.
-    Close,
+    Close {
+        /// The client wanted that.
+        is_asked_for: bool,
+    },
     /// Drop the connection: the client is gone, or has already been served by another protocol.
     Drop,
 }
@@ -54,7 +57,11 @@ pub(crate) async fn serve<H: Handler>(
             .await
         {
             Ok(Some(head)) => head,
-            Ok(None) | Err(HeadError::Closed) => return Http1End::Finished,
+            Err(HeadError::Closed) => return Http1End::Finished,
+            Ok(None) => {
+                wire.linger().await;
+                return Http1End::Finished;
+            }
             Err(HeadError::Malformed(..)) if !H::answers_malformed(connection) => {
                 return Http1End::Malformed;
             }
@@ -73,8 +80,8 @@ pub(crate) async fn serve<H: Handler>(
         match answer(wire, connection, head, &mut outgoing).await {
             AfterResponse::ReadNext => {}
             AfterResponse::Drop => return Http1End::Finished,
-            AfterResponse::Close => {
-                wire.close().await;
+            AfterResponse::Close { is_asked_for } => {
+                wire.close(is_asked_for).await;
                 return Http1End::Finished;
             }
         }
@@ -107,8 +114,7 @@ async fn answer<H: Handler>(
         return AfterResponse::Drop;
     };
     let switched = response.body.take_switched();
-    let may_stay_open = !wire.is_ending() && wire.can_reach_body_end();
-    let stays_open = response_head::begin(outgoing, response, reply, may_stay_open);
+    let stays_open = response_head::begin(outgoing, response, reply, wire.takes_another());
     let mut io = wire.clone();
     match wire
         .unless_closed(pin!(poll_fn(|cx| outgoing.poll_send(&mut io, cx))))
@@ -127,6 +133,8 @@ async fn answer<H: Handler>(
     if stays_open && wire.is_body_over() {
         AfterResponse::ReadNext
     } else {
-        AfterResponse::Close
+        AfterResponse::Close {
+            is_asked_for: !reply.keep_alive,
+        }
     }
 }

@@ -97,7 +97,7 @@
 //!
 //! ```text
 //! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
-//! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, transport
+//! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
 //! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
 //! a client      client_io, client_wire, request_body
 //! the seam      upgrade, handler
@@ -123,6 +123,7 @@ mod http1_client;
 mod http2;
 pub mod http2_client;
 mod inherited;
+mod lingering;
 pub mod listen;
 mod proxy_protocol;
 mod request_body;
@@ -148,6 +149,7 @@ pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
 pub use head_bytes::HeadBytes;
 pub use http1_client::{Exchange, ExchangeBody, ExchangeError};
 pub use inherited::InheritedSockets;
+pub use lingering::Lingering;
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
 pub use stall_timeout::StallTimeout;

@@ -5,7 +5,8 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::TcpStream;
 
 use crate::inherited::InheritedSockets;
 
@@ -64,6 +65,29 @@ pub fn bind_one(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// A connection that the system has for us, if there is one now. The runtime would tell later.
+pub fn take_waiting(listener: &tokio::net::TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    let (stream, peer) = loop {
+        match SockRef::from(listener).accept() {
+            Ok(accepted) => break accepted,
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(_) => return None,
+        }
+    };
+    stream.set_nonblocking(true).ok()?;
+    let stream = TcpStream::from_std(stream.into()).ok()?;
+    Some((stream, peer.as_socket()?))
+}
+
+/// Returns true for errors that concern only the connection that was about to be accepted.
+pub(crate) fn is_of_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
 }
 
 #[cfg(test)]

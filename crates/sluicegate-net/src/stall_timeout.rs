@@ -35,6 +35,11 @@ impl<S> StallTimeout<S> {
         }
     }
 
+    /// The stream itself.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Passes the result of a write on, or fails when writes have waited for too long.
     fn check<T>(
         &mut self,

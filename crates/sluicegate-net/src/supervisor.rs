@@ -4,6 +4,10 @@
 //! three seldom things: the tick of the timeouts, the signal that the process ends, and a timer
 //! after which a quiet connection is put to rest. A [`WakeFlag`] tells it when one of the three is
 //! due, so serving a request does not touch them.
+//!
+//! When the process ends, a connection of HTTP/1 is told twice: at once, so that its next answer
+//! says that it closes, and again when nothing has come for [`DRAIN_QUIET`]. A client that is about
+//! to send a request is so answered and told, where a close would have crossed its request.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,6 +20,7 @@ use tokio::time::{Interval, Sleep, sleep};
 
 use crate::activity::Activity;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
+use crate::lingering::Lingering;
 use crate::timeouts::{Expired, TimeoutCheck};
 use crate::wake_flag::WakeFlag;
 
@@ -29,10 +34,38 @@ pub(crate) struct ConnectionSupervisor {
     ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Time after which a quiet connection rests, and the bytes read when it became quiet.
     rest: Option<(Pin<Box<Sleep>>, u64)>,
-    /// The supervised future can be dropped and made anew while the connection is quiet.
-    pub(crate) can_rest: bool,
+    /// What follows when the connection is quiet for a while.
+    pub(crate) when_quiet: WhenQuiet,
+    /// The connection was told that it was idle for too long.
+    is_told_idle: bool,
     /// Set when one of the above is due.
     flag: WakeFlag,
+}
+
+/// Time for which a connection must be quiet before it is closed because the process ends.
+pub(crate) const DRAIN_QUIET: Duration = Duration::from_secs(1);
+
+/// What follows when a connection is quiet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenQuiet {
+    /// Nothing.
+    Nothing,
+    /// The supervised future is dropped and made anew when bytes come. If the process ends, the
+    /// connection does.
+    Rest,
+    /// The connection rests already. If the process ends, it does too.
+    End,
+}
+
+/// Reason for which a supervised future has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndReason {
+    /// The process ends.
+    ProcessEnds,
+    /// The process ends, and nothing has come for a while.
+    Quiet,
+    /// Nothing has come for as long as a connection may be idle.
+    Idle,
 }
 
 /// Manner in which a supervised future ends that has to.
@@ -59,7 +92,7 @@ enum SupervisorEvent {
     /// Nothing that matters.
     None,
     Rest,
-    ProcessEnds,
+    End(EndReason),
     Timeout(Expired),
 }
 
@@ -82,7 +115,8 @@ impl ConnectionSupervisor {
             check,
             ending: Some(ending),
             rest: None,
-            can_rest: false,
+            is_told_idle: false,
+            when_quiet: WhenQuiet::Nothing,
             flag: WakeFlag::for_this_task().await,
         }
     }
@@ -99,20 +133,26 @@ impl ConnectionSupervisor {
 
     /// Polls `future` until it is done or has to end.
     ///
-    /// When the process ends, `end` asks the future to finish; it is awaited if that says so. When
-    /// a timeout expires, `on_timeout` chooses between the same and an immediate end.
+    /// When the process ends or the connection has been idle, `end` asks the future to finish; it
+    /// is awaited if that says so. Other timeouts end it at once.
     pub(crate) async fn supervise<F: Future>(
         &mut self,
         mut future: Pin<&mut F>,
-        end: impl Fn(Pin<&mut F>) -> EndMode,
-        on_timeout: impl Fn(Expired) -> EndMode,
+        end: impl Fn(Pin<&mut F>, EndReason) -> EndMode,
     ) -> Supervised<F::Output> {
         poll_fn(|cx| {
             loop {
+                // Before the future, so that an answer which is made now says that it is the last.
+                if self.flag.is_set()
+                    && self.process_ends()
+                    && end(future.as_mut(), EndReason::ProcessEnds) == EndMode::Immediate
+                {
+                    return Poll::Ready(Supervised::Ended);
+                }
                 if let Poll::Ready(done) = future.as_mut().poll(cx) {
                     return Poll::Ready(Supervised::Finished(done));
                 }
-                if self.can_rest && self.rest.is_none() && self.activity.is_quiet() {
+                if self.rest.is_none() && self.waits_for_quiet() && self.is_quiet() {
                     self.schedule_rest();
                 }
                 if !self.flag.take() {
@@ -121,16 +161,17 @@ impl ConnectionSupervisor {
                 match self.next_event() {
                     SupervisorEvent::None => {}
                     SupervisorEvent::Rest => return Poll::Ready(Supervised::Resting),
-                    SupervisorEvent::ProcessEnds => {
-                        if end(future.as_mut()) == EndMode::Immediate {
+                    SupervisorEvent::End(reason) => {
+                        if end(future.as_mut(), reason) == EndMode::Immediate {
                             return Poll::Ready(Supervised::Ended);
                         }
                     }
-                    SupervisorEvent::Timeout(expired)
-                        if !self.is_ending() && on_timeout(expired) == EndMode::Graceful =>
-                    {
-                        self.ending = None;
-                        end(future.as_mut());
+                    SupervisorEvent::Timeout(Expired::Idle) if !self.is_told_idle => {
+                        (self.ending, self.is_told_idle) = (None, true);
+                        self.check.grant_time(Lingering::<()>::LONGEST);
+                        if end(future.as_mut(), EndReason::Idle) == EndMode::Immediate {
+                            return Poll::Ready(Supervised::Ended);
+                        }
                     }
                     SupervisorEvent::Timeout(expired) => {
                         if expired != Expired::Idle {
@@ -145,22 +186,45 @@ impl ConnectionSupervisor {
     }
 
     /// Returns true once the connection was told to end.
-    fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_none()
+    }
+
+    /// Returns true when something follows if the connection is quiet.
+    fn waits_for_quiet(&self) -> bool {
+        match self.when_quiet {
+            WhenQuiet::Nothing => false,
+            WhenQuiet::Rest => true,
+            WhenQuiet::End => self.is_ending(),
+        }
+    }
+
+    /// Returns true when no request is going on. A connection that has yet to begin its first is
+    /// not put to rest, but need not be waited for when the process ends.
+    fn is_quiet(&self) -> bool {
+        self.activity.is_quiet() || self.is_ending() && self.activity.bytes_read() == 0
+    }
+
+    /// Returns true once, when the process ends.
+    fn process_ends(&mut self) -> bool {
+        let mut cx = self.flag.context();
+        let ended = (self.ending).take_if(|ending| ending.as_mut().poll(&mut cx).is_ready());
+        if ended.is_some() {
+            // The quiet begins anew.
+            self.rest = None;
+        }
+        ended.is_some()
     }
 
     /// Polls everything that the flag may have been set for, and returns the first event. If more
     /// may be due the flag is set again.
     fn next_event(&mut self) -> SupervisorEvent {
-        let mut cx = self.flag.context();
-        if let Some(ending) = &mut self.ending
-            && ending.as_mut().poll(&mut cx).is_ready()
-        {
-            self.ending = None;
+        if self.process_ends() {
             // The timers were not polled yet.
-            cx.waker().wake_by_ref();
-            return SupervisorEvent::ProcessEnds;
+            self.flag.context().waker().wake_by_ref();
+            return SupervisorEvent::End(EndReason::ProcessEnds);
         }
+        let mut cx = self.flag.context();
         while self.ticks.poll_tick(&mut cx).is_ready() {
             if let Some(expired) = self.check.tick(&self.activity) {
                 cx.waker().wake_by_ref();
@@ -172,20 +236,25 @@ impl ConnectionSupervisor {
             .take_if(|(until, _)| until.as_mut().poll(&mut cx).is_ready());
         match rested {
             // Bytes that were read since show that it was not quiet all the time.
-            Some((_, read))
-                if !self.is_ending()
-                    && self.activity.is_quiet()
-                    && self.activity.bytes_read() == read =>
-            {
-                SupervisorEvent::Rest
+            Some((_, read)) if self.is_quiet() && self.activity.bytes_read() == read => {
+                if self.is_ending() {
+                    SupervisorEvent::End(EndReason::Quiet)
+                } else {
+                    SupervisorEvent::Rest
+                }
             }
             _ => SupervisorEvent::None,
         }
     }
 
-    /// Starts the timer after which the connection rests, if it stays quiet.
+    /// Starts the timer after which the connection rests, or ends, if it stays quiet.
     fn schedule_rest(&mut self) {
-        let mut until = Box::pin(sleep(time_before_rest(self.counters.open())));
+        let quiet = if self.is_ending() {
+            DRAIN_QUIET
+        } else {
+            time_before_rest(self.counters.open())
+        };
+        let mut until = Box::pin(sleep(quiet));
         // Polled once, so that the timer knows the flag.
         let _ = until.as_mut().poll(&mut self.flag.context());
         self.rest = Some((until, self.activity.bytes_read()));

@@ -74,17 +74,23 @@ impl TimeoutPolicy {
         const TICK_MIN: Duration = Duration::from_millis(20);
         let shortest = timeouts.header.min(timeouts.idle).min(timeouts.unread);
         let tick = (shortest / 4).max(TICK_MIN);
-        let ticks = |span: Duration| {
-            (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32
-        };
         Self {
             tick,
-            header: ticks(timeouts.header),
-            idle: ticks(timeouts.idle),
-            unread: ticks(timeouts.unread),
+            header: ticks(timeouts.header, tick),
+            idle: ticks(timeouts.idle, tick),
+            unread: ticks(timeouts.unread, tick),
             unread_bytes_min: timeouts.unread_bytes_min.max(1),
         }
     }
+
+    fn ticks(&self, span: Duration) -> u32 {
+        ticks(span, self.tick)
+    }
+}
+
+/// Ticks in a span of time, rounded up.
+fn ticks(span: Duration, tick: Duration) -> u32 {
+    (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32
 }
 
 /// Compares a connection's activity from tick to tick.
@@ -152,6 +158,11 @@ impl TimeoutCheck {
             ConnectionPhase::Idle if self.still_ticks >= self.policy.idle => Some(Expired::Idle),
             ConnectionPhase::Header | ConnectionPhase::Idle | ConnectionPhase::Busy => None,
         }
+    }
+
+    /// Lets an idle connection be idle for this much longer, to come to its end.
+    pub(crate) fn grant_time(&mut self, time: Duration) {
+        self.still_ticks = self.policy.idle.saturating_sub(self.policy.ticks(time));
     }
 
     /// Counts the ticks at which the client was waited for. After each full window the bytes that

@@ -4,10 +4,12 @@
 //! one who dials; how a client's stream begins is in `connection/opening.rs`.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use rustls::pki_types::ServerName;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -77,6 +79,29 @@ impl Transport {
         }
     }
 
+    /// Returns true when bytes have come that were not read yet. The system is asked too, because
+    /// the runtime learns of them later. Of streams without a socket nobody can know.
+    pub fn has_unread(&mut self) -> bool {
+        if let Self::Tls(stream) = self
+            && decrypted_bytes(stream) > 0
+        {
+            return true;
+        }
+        let mut byte = [MaybeUninit::uninit()];
+        self.socket()
+            .is_some_and(|socket| matches!(SockRef::from(socket).peek(&mut byte), Ok(1..)))
+    }
+
+    /// Holds written bytes back until the stream is shut down, so that the peer receives them
+    /// together with the end: it cannot send anything in between. Where the system cannot do that
+    /// they are sent at once, as usual.
+    pub fn hold_until_shutdown(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(socket) = self.socket() {
+            let _ = SockRef::from(socket).set_tcp_cork(true);
+        }
+    }
+
     /// Calls `write` with whichever stream this is.
     fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
         match self {
@@ -85,6 +110,15 @@ impl Transport {
             Self::Other(stream) => write(Pin::new(&mut **stream)),
         }
     }
+}
+
+/// Bytes that were decrypted and not read yet.
+fn decrypted_bytes(stream: &mut TlsStream<TcpStream>) -> usize {
+    let state = match stream {
+        TlsStream::Client(stream) => stream.get_mut().1.process_new_packets(),
+        TlsStream::Server(stream) => stream.get_mut().1.process_new_packets(),
+    };
+    state.map_or(0, |state| state.plaintext_bytes_to_read())
 }
 
 impl AsyncRead for Transport {

@@ -43,6 +43,11 @@ impl WakeFlag {
         }
     }
 
+    /// Returns true when the flag is set, and leaves it so.
+    pub(crate) fn is_set(&self) -> bool {
+        self.state.is_set.load(Acquire)
+    }
+
     /// Clears the flag; returns true when it was set.
     pub(crate) fn take(&self) -> bool {
         // The load comes first because it is cheap: most of the time the flag is not set.

@@ -16,7 +16,7 @@ mod response;
 mod routes;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -28,10 +28,10 @@ use sluicegate_config::Bounds;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_net::{
     Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
-    IncomingRequest, TimeoutPolicy, Transport,
+    IncomingRequest, TimeoutPolicy, Transport, listen,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -106,20 +106,31 @@ pub async fn serve(
         guard: AccessGuard::new(address.ip(), token),
         routes: AdminRoutes::new(state),
     });
-    // Connections do not learn of the end: one that was accepted may have sent its request, and
-    // has the time of the drain. The sender lives until then.
-    let (_never, ending) = watch::channel(false);
+    let (end, ending) = watch::channel(false);
     let server = Arc::new(HttpServer {
         // Not those of the metrics, which count the clients of the proxy.
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
         ending,
     });
-    let mut connections = JoinSet::new();
+    let mut accepting = Accepting {
+        listener,
+        server,
+        service,
+        permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        connections: JoinSet::new(),
+    };
     tokio::select! {
-        () = accept(&listener, &server, &service, &mut connections) => {}
+        () = accepting.accept() => {}
         () = shutdown => {}
     }
+    accepting.accept_waiting();
+    end.send_replace(true);
+    let Accepting {
+        listener,
+        mut connections,
+        ..
+    } = accepting;
     drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     if timeout(DRAIN_MAX, drained).await.is_err() {
@@ -128,33 +139,51 @@ pub async fn serve(
     Ok(())
 }
 
-/// Accepts for ever.
-async fn accept(
-    listener: &TcpListener,
-    server: &Arc<HttpServer>,
-    service: &Arc<AdminService>,
-    connections: &mut JoinSet<()>,
-) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        while connections.try_join_next().is_some() {}
-        let permit = Arc::clone(&permits)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (server, service) = (Arc::clone(server), Arc::clone(service));
-                connections.spawn(async move {
-                    serve_connection(server, service, stream, peer).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the admin API cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
+/// The socket and the connections that came from it.
+struct Accepting {
+    listener: TcpListener,
+    server: Arc<HttpServer>,
+    service: Arc<AdminService>,
+    permits: Arc<Semaphore>,
+    connections: JoinSet<()>,
+}
+
+impl Accepting {
+    /// Accepts for ever.
+    async fn accept(&mut self) {
+        loop {
+            while self.connections.try_join_next().is_some() {}
+            let permit = Arc::clone(&self.permits)
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
+            match self.listener.accept().await {
+                Ok((stream, peer)) => self.spawn(stream, peer, Some(permit)),
+                Err(error) => {
+                    tracing::warn!(%error, "the admin API cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
+    }
+
+    /// Accepts the connections that the system would reset together with the socket; as many
+    /// again, if there are so many, because nobody comes after them.
+    fn accept_waiting(&mut self) {
+        for _ in 0..CONNECTIONS_MAX {
+            let Some((stream, peer)) = listen::take_waiting(&self.listener) else {
+                return;
+            };
+            self.spawn(stream, peer, None);
+        }
+    }
+
+    fn spawn(&mut self, stream: TcpStream, peer: SocketAddr, permit: Option<OwnedSemaphorePermit>) {
+        let (server, service) = (Arc::clone(&self.server), Arc::clone(&self.service));
+        self.connections.spawn(async move {
+            serve_connection(server, service, stream, peer).await;
+            drop(permit);
+        });
     }
 }
 
@@ -200,7 +229,8 @@ impl Handler for AdminConnection {
     }
 }
 
-/// Serves one connection to its end, or for as long as it may take.
+/// Serves one connection to its end, or for as long as it may take. A stream of events has no end,
+/// so it ends with the process.
 async fn serve_connection(
     server: Arc<HttpServer>,
     service: Arc<AdminService>,
@@ -211,12 +241,26 @@ async fn serve_connection(
         service,
         streams: AtomicBool::new(false),
     });
+    let mut ending = server.ending.clone();
     let transport = Transport::Plain(stream);
-    let mut served = pin!(server.serve_http1(Arc::clone(&handler), settings(), transport, peer));
-    if timeout(CONNECTION_TIMEOUT, &mut served).await.is_err()
-        && handler.streams.load(Ordering::Relaxed)
-    {
-        let _ = timeout(STREAM_TIMEOUT, served).await;
+    let served = async {
+        let mut served =
+            pin!(server.serve_http1(Arc::clone(&handler), settings(), transport, peer));
+        if timeout(CONNECTION_TIMEOUT, &mut served).await.is_err()
+            && handler.streams.load(Ordering::Relaxed)
+        {
+            let _ = timeout(STREAM_TIMEOUT, served).await;
+        }
+    };
+    let stream_ended = async {
+        let _ = ending.wait_for(|ending| *ending).await;
+        if !handler.streams.load(Ordering::Relaxed) {
+            pending().await
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = stream_ended => {}
     }
 }
 

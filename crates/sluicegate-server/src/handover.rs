@@ -6,6 +6,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
@@ -14,6 +15,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The variable that names the process to be replaced.
 const REPLACES: &str = "SLUICEGATE_REPLACES";
+
+/// Makes the system's table of this process's descriptors large, while there is one thread. With
+/// several threads each growth waits for all processors, which takes seconds on a busy machine:
+/// connections would wait for it, and so would the start of a successor.
+pub(crate) fn reserve_descriptors() {
+    // Beyond the limit of open files it fails, and the next number is tried.
+    const LARGEST: [RawFd; 3] = [4_095, 1_023, 255];
+    if let Ok(socket) = UnixDatagram::unbound() {
+        let _ = LARGEST
+            .iter()
+            .find(|number| fcntl_dupfd_cloexec(&socket, **number).is_ok());
+    }
+}
 
 /// Starts the program anew, with the same arguments and these sockets. It ends this process when it
 /// is ready.

@@ -56,6 +56,7 @@ impl Program {
     /// listening sockets, so that no connection is refused. `introduce` is called once, when all
     /// sockets are open.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
+        handover::reserve_descriptors();
         let inherited =
             InheritedSockets::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
         let config = &self.loaded.config;

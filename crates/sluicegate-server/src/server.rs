@@ -17,6 +17,7 @@ use sluicegate_gate::telemetry::metrics::CollectedCounts;
 use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::configuration::Configuration;
@@ -30,13 +31,21 @@ use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Re
 pub(crate) struct Server {
     gate: Arc<Gate>,
     cores: Cores,
-    admin: Option<TcpListener>,
+    admin: Option<AdminEndpoint>,
     reloader: Arc<Reloader>,
     operator: Arc<Operator>,
     /// Becomes true when the process is told to end.
     ending: watch::Sender<bool>,
     /// Drives what is not tied to a request, such as connections to Redis.
     background: Runtime,
+}
+
+/// The admin API of a running server.
+struct AdminEndpoint {
+    /// A copy of its socket, for the process that replaces this one.
+    socket: TcpListener,
+    /// Serves it; ends when the process ends and its requests are answered.
+    task: JoinHandle<()>,
 }
 
 impl Server {
@@ -126,12 +135,13 @@ impl Server {
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
         self.admin
             .as_ref()
-            .and_then(|listener| listener.local_addr().ok())
+            .and_then(|admin| admin.socket.local_addr().ok())
     }
 
     /// All listening sockets.
     pub(crate) fn sockets(&self) -> Vec<TcpListener> {
-        let own = self.cores.sockets().iter().chain(&self.admin);
+        let admin = self.admin.iter().map(|admin| &admin.socket);
+        let own = self.cores.sockets().iter().chain(admin);
         own.filter_map(|socket| socket.try_clone().ok()).collect()
     }
 
@@ -143,8 +153,12 @@ impl Server {
     /// Ends when every request is answered, or the time for that is over.
     pub(crate) fn drain(self) {
         self.ending.send_replace(true);
-        drop(self.admin);
+        let admin = self.admin.map(|admin| admin.task);
         self.cores.join();
+        if let Some(admin) = admin {
+            // It bounds its own time.
+            let _ = self.background.block_on(admin);
+        }
         let left = async { tokio::time::timeout(LEAVE_TIMEOUT, self.operator.leave()).await };
         // After a failure the entry of this replica gets old and the others remove it.
         let _ = self.background.block_on(left);
@@ -221,7 +235,7 @@ fn start_admin(
     background: &Runtime,
     mut is_ending: watch::Receiver<bool>,
     inherited: &mut InheritedSockets,
-) -> Result<Option<TcpListener>, String> {
+) -> Result<Option<AdminEndpoint>, String> {
     let Some(address) = config.listen else {
         return Ok(None);
     };
@@ -255,7 +269,7 @@ fn start_admin(
         }),
         operator: Some(Arc::clone(operator)),
     });
-    background.spawn(async move {
+    let task = background.spawn(async move {
         let ended = async move {
             let _ = is_ending.wait_for(|ending| *ending).await;
         };
@@ -263,7 +277,7 @@ fn start_admin(
             tracing::error!("the admin API is off: {error}");
         }
     });
-    Ok(Some(socket))
+    Ok(Some(AdminEndpoint { socket, task }))
 }
 
 /// The process is ready until it ends. A store that is away is only a reason to report: requests

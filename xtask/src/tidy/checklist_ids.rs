@@ -57,7 +57,7 @@ const KNOWN: [Group; 11] = [
     },
     Group {
         prefix: "N",
-        numbers: 1..=5,
+        numbers: 1..=6,
     },
     Group {
         prefix: "T-",
@@ -101,7 +101,7 @@ const DUE: [Group; 15] = [
     },
     Group {
         prefix: "N",
-        numbers: 1..=5,
+        numbers: 1..=6,
     },
     Group {
         prefix: "T-",

@@ -1,6 +1,6 @@
 //! Clients that send requests all the time and record whatever went wrong.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -97,8 +97,9 @@ struct Client {
 
 impl Client {
     fn ask(&mut self, kind: Connections) -> Result<u16, String> {
-        let is_reused = self.stream.is_some();
-        let mut stream = match self.stream.take() {
+        let kept = self.stream.take();
+        let kept = kept.filter(|stream| is_open(stream).unwrap_or(true));
+        let mut stream = match kept {
             Some(stream) => stream,
             None => self.connect()?,
         };
@@ -116,8 +117,6 @@ impl Client {
             HttpResponse::default()
         };
         match answer.status() {
-            // Between requests a server may close at any time without a word (RFC 9112, 9.5): clients ask again.
-            0 if is_reused => self.ask(kind),
             0 => Err(format!("{kind:?}: closed without an answer")),
             status => {
                 let closes = answer.header("connection") == Some("close");
@@ -129,5 +128,18 @@ impl Client {
 
     fn connect(&self) -> Result<TcpStream, String> {
         try_connect(self.proxy).map_err(|error| format!("refused: {error}"))
+    }
+}
+
+/// Returns false when the server has closed the connection between two requests, as every server
+/// may (RFC 9112, 9.5). A client that looks before it sends finds out, and loses nothing.
+pub fn is_open(stream: &TcpStream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false)?;
+    match peeked {
+        Ok(length) => Ok(length > 0),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
     }
 }

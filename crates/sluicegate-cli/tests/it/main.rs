@@ -30,6 +30,7 @@ mod gateways;
 mod grpc;
 mod guessing;
 mod h2_attacks;
+mod handover;
 mod hostile;
 mod http2_load;
 mod imported;

@@ -1,5 +1,7 @@
 //! Connections over a pipe within the process, by a clock that jumps.
 
+mod drain;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -189,14 +191,6 @@ async fn timeouts_of_a_head_and_between_requests_end_the_connection() {
         text.is_empty() && (20..=21).contains(&took.as_secs()),
         "{took:?}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_process_ends_a_connection_after_its_request() {
-    let served = serve();
-    served.end.send_replace(true);
-    let (text, took) = served.until_closed().await;
-    assert_eq!((text.as_str(), took.as_secs()), ("", 0));
 }
 
 #[tokio::test(start_paused = true)]

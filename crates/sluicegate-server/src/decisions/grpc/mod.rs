@@ -33,7 +33,7 @@ use sluicegate_gate::gate::Gate;
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::telemetry::DecisionTransport;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
-use sluicegate_net::{StallTimeout, Transport};
+use sluicegate_net::{Lingering, StallTimeout, Transport};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -116,7 +116,7 @@ impl EndpointProtocol for EnvoyProtocol {
     }
 
     async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, peer: SocketAddr) {
-        let stream = StallTimeout::new(transport);
+        let stream = Lingering::new(StallTimeout::new(transport));
         serve(Arc::clone(&self.0), state, stream, peer).await;
     }
 }

@@ -8,7 +8,13 @@
 //!
 //! One deadline covers a command from its first byte to its last. It starts again with each new
 //! command, not with each read, so that a client cannot hold a connection by sending single bytes.
+//!
+//! The protocol has no word for a connection that is about to close. So when the process ends, the
+//! last replies and the end of the stream are sent as one: a client that waits for its replies
+//! finds the end before it can send the next command. A client that waits for nothing is closed
+//! when it has been quiet for a while.
 
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +25,9 @@ use futures_util::{FutureExt, StreamExt};
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, timeout_at};
+use sluicegate_net::{Lingering, StallTimeout, Transport};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::command::CommandName;
 use super::counter_command::{CounterCommand, refused};
@@ -30,9 +37,9 @@ use super::session::ClientSession;
 use crate::decisions::DecisionsState;
 
 /// A connection to a client.
-pub(super) struct RespConnection<S> {
+pub(super) struct RespConnection {
     state: Arc<DecisionsState>,
-    stream: S,
+    stream: RespStream,
     session: ClientSession,
     parser: CommandParser,
     /// Bytes that were read and not answered yet.
@@ -40,6 +47,9 @@ pub(super) struct RespConnection<S> {
     /// Replies that were not sent yet.
     output: Vec<u8>,
 }
+
+/// A client's stream; its end takes no reply back.
+type RespStream = Lingering<StallTimeout<Transport>>;
 
 /// The step after the commands of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +64,29 @@ enum CommandResult<'a> {
     Pending(CounterCommand<'a>),
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
+/// The end of the process, as a connection sees it.
+#[derive(Clone, Copy)]
+struct Drain {
+    /// The time until which a quiet client is waited for.
+    quiet: Instant,
+    /// The time from which on nobody is waited for who sends without a pause.
+    latest: Instant,
+}
+
+impl Drain {
+    /// The longest time for clients that send one command after the other.
+    const LONGEST: Duration = Duration::from_secs(5);
+
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self {
+            quiet: now + RespStream::SILENCE,
+            latest: now + Self::LONGEST,
+        }
+    }
+}
+
+impl RespConnection {
     /// Bytes of room for one read.
     const INPUT: usize = 16 * 1024;
     /// Bytes of replies that are sent before further commands are answered.
@@ -63,7 +95,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
     /// connection to the token.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    pub(super) fn new(state: Arc<DecisionsState>, stream: S) -> Self {
+    pub(super) fn new(state: Arc<DecisionsState>, transport: Transport) -> Self {
+        let stream = Lingering::new(StallTimeout::new(transport));
         let session = ClientSession::new(state.token.as_ref());
         let (input, output) = (
             BytesMut::with_capacity(Self::INPUT),
@@ -83,6 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
     pub(super) async fn run(mut self) -> io::Result<()> {
         let mut ending = self.state.ending.clone();
         let mut began = Instant::now();
+        let mut drain: Option<Drain> = None;
         loop {
             let was_empty = self.input.is_empty();
             let is_waiting = !was_empty || !self.session.is_known();
@@ -95,11 +129,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
             let reading = self.stream.read_buf(&mut self.input);
             let read = tokio::select! {
                 biased;
-                read = in_time(reading, until) => read?,
-                _ = ending.wait_for(|ending| *ending) => return Ok(()),
+                read = in_time(reading, until) => Some(read?),
+                _ = ending.wait_for(|ending| *ending), if drain.is_none() => {
+                    drain = Some(Drain::begin());
+                    continue;
+                }
+                () = quiet(&mut drain) => None,
             };
-            if read == 0 {
-                return Ok(());
+            match read {
+                Some(0) => return Ok(()),
+                Some(_) => {}
+                None if self.has_unread() => continue,
+                None => return self.stream.shutdown().await,
             }
             let unanswered = self.input.len();
             let next = self.answer().await?;
@@ -108,15 +149,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RespConnection<S> {
             if self.session.is_known() && (was_empty || self.input.len() < unanswered) {
                 began = Instant::now();
             }
+            let is_last = next == NextStep::Close || drain.is_some_and(|drain| self.ends(drain));
+            if is_last {
+                self.transport().hold_until_shutdown();
+            }
             self.stream.write_all(&self.output).await?;
             self.output.clear();
-            if next == NextStep::Close {
+            if is_last {
                 return self.stream.shutdown().await;
             }
             if self.input.is_empty() {
                 self.shrink();
             }
         }
+    }
+
+    /// Returns true when the client has its replies to everything that it has sent, or has had time
+    /// enough to pause.
+    fn ends(&mut self, drain: Drain) -> bool {
+        !self.has_unread() || Instant::now() >= drain.latest
+    }
+
+    /// Returns true when bytes have come that are not answered.
+    fn has_unread(&mut self) -> bool {
+        !self.input.is_empty() || self.transport().has_unread()
+    }
+
+    fn transport(&mut self) -> &mut Transport {
+        self.stream.get_mut().get_mut()
     }
 
     /// Answers every whole command in the input, and leaves the beginning of the next one there.
@@ -253,6 +313,17 @@ async fn finish(
     match result {
         CommandResult::Ready(reply) => (reply, protocol),
         CommandResult::Pending(command) => (command.run(state, snapshot).await, protocol),
+    }
+}
+
+/// Waits until a client was quiet for as long as it may when the process ends, and begins anew.
+async fn quiet(drain: &mut Option<Drain>) {
+    match drain {
+        None => pending().await,
+        Some(drain) => {
+            sleep_until(drain.quiet).await;
+            drain.quiet += RespStream::SILENCE;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use sluicegate_net::{StallTimeout, Transport};
+use sluicegate_net::Transport;
 
 use super::DecisionsState;
 use super::endpoint::{EndpointProtocol, EndpointTls};
@@ -37,8 +37,6 @@ impl EndpointProtocol for RespProtocol {
     /// Serves a client until it goes, sends something that is no command, or the process ends.
     async fn serve(&self, state: Arc<DecisionsState>, transport: Transport, _peer: SocketAddr) {
         // An error ends this connection only; its client sees it close.
-        let _ = RespConnection::new(state, StallTimeout::new(transport))
-            .run()
-            .await;
+        let _ = RespConnection::new(state, transport).run().await;
     }
 }

@@ -1,14 +1,17 @@
 //! Tests of whole connections: bytes in, bytes out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use sluicegate_net::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::connection::RespConnection;
+use crate::decisions::DecisionsState;
 use crate::decisions::test_state::{state_of, state_with_token};
 
 const LONGEST: Duration = Duration::from_secs(30);
@@ -39,7 +42,7 @@ impl Client {
         let (stream, theirs) = duplex(1 << 16);
         Self {
             stream,
-            served: tokio::spawn(RespConnection::new(state, theirs).run()),
+            served: tokio::spawn(serve(state, theirs)),
             _ending: ending,
         }
     }
@@ -66,6 +69,12 @@ impl Client {
             .unwrap();
         assert_eq!(String::from_utf8_lossy(&told), expected, "{words}");
     }
+}
+
+/// Serves a connection over a pipe.
+async fn serve(state: Arc<DecisionsState>, theirs: DuplexStream) -> std::io::Result<()> {
+    let transport = Transport::Other(Box::new(theirs));
+    RespConnection::new(state, transport).run().await
 }
 
 /// The five numbers of each answer.
@@ -311,7 +320,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
 async fn a_process_that_ends_lets_its_clients_go() {
     let (state, ending) = state_of("admin: off");
     let (_stream, theirs) = duplex(64);
-    let served = tokio::spawn(RespConnection::new(state, theirs).run());
+    let served = tokio::spawn(serve(state, theirs));
     ending.send_replace(true);
     timeout(LONGEST, served).await.unwrap().unwrap().unwrap();
 }
