@@ -15,7 +15,8 @@ pub(crate) fn redacted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         if hidden.holds(line) {
-            push_starred(&mut shown, line, &[0..line.len()]);
+            let whole = 0..line.len();
+            push_starred(&mut shown, line, std::slice::from_ref(&whole));
             hidden = hidden.after(line);
             continue;
         }

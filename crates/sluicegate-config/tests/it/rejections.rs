@@ -26,7 +26,10 @@ fn load_in(directory: &Path, text: &str) -> Result<Config, Mistakes> {
 }
 
 fn of_limit(config: &Config) -> &OwnRejection {
-    config.policy.limits()[0].reject.as_deref().unwrap()
+    config.policy.limits()[0]
+        .reject
+        .as_deref()
+        .expect("the limit has one")
 }
 
 fn filled(own: &OwnRejection) -> String {
@@ -36,8 +39,11 @@ fn filled(own: &OwnRejection) -> String {
         retry_after_secs: 3,
         request_id: "1f",
     };
-    own.body().unwrap().text.fill(&values, &mut out);
-    String::from_utf8(out).unwrap()
+    own.body()
+        .expect("it has a body")
+        .text
+        .fill(&values, &mut out);
+    String::from_utf8(out).expect("the texts are UTF-8")
 }
 
 #[test]

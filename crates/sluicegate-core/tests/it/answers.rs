@@ -42,7 +42,7 @@ fn a_detached_charge_is_on_the_same_counter_whatever_names_it() {
             "parts",
             &[KeyPart::Principal, KeyPart::Path, KeyPart::ClientIp],
         ),
-        limit("shared", &[header.clone()]).on_missing_key(OnMissingKey::Shared),
+        limit("shared", std::slice::from_ref(&header)).on_missing_key(OnMissingKey::Shared),
         limit("instead", &[header]).on_missing_key(OnMissingKey::ClientIp),
     ])
     .unwrap();

@@ -155,7 +155,14 @@ mod tests {
             let parts = parts.iter().map(|part| part.parse::<KeyPart>().unwrap());
             Limit::new("l", Quota::per_second(1)).key(parts)
         };
-        let cases: [(&[&str], &[&str], &str, &[&str]); 8] = [
+        /// Parts of a limit, their values, the key, and the parts that are sent.
+        type KeyCase = (
+            &'static [&'static str],
+            &'static [&'static str],
+            &'static str,
+            &'static [&'static str],
+        );
+        let cases: [KeyCase; 8] = [
             (&["header:X-T"], &["acme"], "acme", &["acme"]),
             (
                 &["header:X-T", "method"],

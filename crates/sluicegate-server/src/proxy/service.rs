@@ -138,7 +138,10 @@ async fn admit_request(
         record: guard.access_record.as_ref().map(|record| &record.admission),
     };
     match admit(&caller.handler.gate, &snapshot.gate, question).await {
-        Ok(request) => admitted(snapshot, parts, request),
+        Ok(mut request) => match prepare(snapshot, parts, &mut request) {
+            None => Ok(request),
+            Some(too_many) => Err(too_many),
+        },
         Err(refusal) => {
             let address = match refusal.label() {
                 DecisionAnswer::Refused => {
@@ -154,15 +157,16 @@ async fn admit_request(
 }
 
 /// Makes the request what was admitted: its target in one spelling, its credentials verified.
-fn admitted(
+/// Returns the response to one that no limit has counted, if there were too many of them.
+fn prepare(
     snapshot: &ProxySnapshot,
     parts: &mut Parts,
-    mut request: AdmittedRequest,
-) -> Result<AdmittedRequest, RefusedRequest> {
+    request: &mut AdmittedRequest,
+) -> Option<RefusedRequest> {
     // Browsers ask before they send, and rules for methods seldom name this one.
     let is_uncounted = parts.method == Method::OPTIONS && !request.admitted.is_counted();
     if is_uncounted && let Some(too_many) = too_many_refused(snapshot, request.client_ip) {
-        return Err(too_many);
+        return Some(too_many);
     }
     if let Some(target) = request.rewritten_target.take() {
         parts.uri = target;
@@ -171,7 +175,7 @@ fn admitted(
     if !unverified.is_empty() {
         snapshot.gate.auth.strip(unverified, &mut parts.headers);
     }
-    Ok(request)
+    None
 }
 
 /// Counts a request that no limit has counted. Returns the response to a client that has sent too

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 256 * 1024;
 /// The server of the keys.
 #[derive(Clone)]
 pub(super) enum KeyService {
-    Http(KeyServer),
+    Http(Box<KeyServer>),
     /// A server in memory, for tests with a paused clock.
     #[cfg(test)]
     Fake(super::tests::FakeServer),
@@ -66,7 +66,7 @@ impl KeyService {
                 .pool_max_idle_per_host(0)
                 .http1_max_buf_size(HEAD_MAX);
         });
-        Ok(Self::Http(KeyServer { client, url: uri }))
+        Ok(Self::Http(Box::new(KeyServer { client, url: uri })))
     }
 
     /// Makes one fetch, which ends after `timeout` at the latest.

@@ -39,7 +39,11 @@ fn each_further_ban_is_longer_up_to_the_maximum() {
         let record = add_ban(&mut records, &wanted, now_ms).unwrap();
         assert_eq!(record.earlier as usize, earlier);
         assert_eq!(minutes(Some(record.clone())), Some(expected));
-        assert_eq!(records, [record.clone()], "one record of a caller");
+        assert_eq!(
+            records,
+            std::slice::from_ref(&record),
+            "one record of a caller"
+        );
         // An hour after its end it is still remembered, but for a millisecond.
         now_ms = record.until_ms + 60 * MINUTE_MS - 1;
     }
