@@ -105,9 +105,12 @@ pub(crate) fn shown_header(name: &str, value: &str) -> String {
 
 /// Appends a line; each letter in one of the ranges becomes as many stars as it has bytes.
 fn push_starred(shown: &mut String, line: &str, secrets: &[Range<usize>]) {
+    let mut is_secret = vec![false; line.len()];
+    for secret in secrets {
+        is_secret[secret.clone()].fill(true);
+    }
     for (at, letter) in line.char_indices() {
-        let is_secret = secrets.iter().any(|secret| secret.contains(&at));
-        match is_secret && !letter.is_whitespace() {
+        match is_secret[at] && !letter.is_whitespace() {
             true => shown.extend(std::iter::repeat_n('*', letter.len_utf8())),
             false => shown.push(letter),
         }
@@ -125,27 +128,30 @@ struct SecretKey {
 /// The first key of the line whose value is a secret. Keys that only name the place of a secret,
 /// such as `password_file:`, are left alone.
 fn secret_key(line: &str) -> Option<SecretKey> {
-    let separators = line.char_indices().filter(|(at, letter)| match letter {
-        ':' => true,
-        // As TOML has it. In a URL it belongs to a parameter.
-        '=' => !is_in_url(line, *at),
-        _ => false,
-    });
-    separators
-        .filter_map(|(at, _)| {
-            let before = line[..at].trim_end().trim_end_matches(['"', '\'']);
-            let is_letter =
-                |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
-            let column = before.rfind(|letter| !is_letter(letter)).map_or(0, |end| {
-                end + before[end..].chars().next().map_or(0, char::len_utf8)
-            });
-            let value = line[at + 1..].trim();
-            is_secret_key(&before[column..], value).then_some(SecretKey {
+    let is_letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    // A `=` in a URL belongs to a parameter. The line is walked once, because it may be very long.
+    let mut is_in_url = false;
+    for (at, letter) in line.char_indices() {
+        match letter {
+            ' ' | '\t' | '"' | '\'' => is_in_url = false,
+            ':' if line[at..].starts_with("://") => is_in_url = true,
+            _ => {}
+        }
+        if letter != ':' && (letter != '=' || is_in_url) {
+            continue;
+        }
+        let before = line[..at].trim_end().trim_end_matches(['"', '\'']);
+        let column = before.rfind(|letter| !is_letter(letter)).map_or(0, |end| {
+            end + before[end..].chars().next().map_or(0, char::len_utf8)
+        });
+        if is_secret_key(&before[column..], line[at + 1..].trim_start()) {
+            return Some(SecretKey {
                 column,
                 value_start: at + 1,
-            })
-        })
-        .next()
+            });
+        }
+    }
+    None
 }
 
 fn is_secret_key(key: &str, value: &str) -> bool {
@@ -170,27 +176,26 @@ fn is_below(line: &str, key_column: usize) -> bool {
     text.is_empty() || column > key_column || column == key_column && text.starts_with("- ")
 }
 
-/// Returns true when no space or quote is between `at` and a `://` before it.
-fn is_in_url(line: &str, at: usize) -> bool {
-    let word_start = line[..at]
-        .rfind([' ', '\t', '"', '\''])
-        .map_or(0, |end| end + 1);
-    line[word_start..at].contains("://")
-}
-
 /// The secrets of all URLs in a line: everything from the first `://` to the last `@`, which
 /// includes users and passwords, and the values of parameters.
 fn secrets_of_urls(line: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
+    if let (Some(start), Some(end)) = (line.find("://"), line.rfind('@'))
+        && start + 3 <= end
+    {
+        secrets.push(start + 3..end);
+    }
+    let mut url_end = 0;
     for (at, mark) in line.match_indices("://") {
         let start = at + mark.len();
-        if let Some(end) = line[start..].rfind('@') {
-            secrets.push(start..start + end);
+        if start < url_end {
+            continue;
         }
         let url = &line[start..];
         let end = url
             .find([' ', '\t', '\r', '\n', '"', '\'', '}', ']'])
             .unwrap_or(url.len());
+        url_end = start + end;
         let Some(query) = url[..end].find('?') else {
             continue;
         };

@@ -46,11 +46,12 @@ impl Sluicegate {
         Self::start_in(directory)
     }
 
-    /// Starts it in front of a server, with a limit that is never reached.
+    /// Starts it in front of a server, with a limit that is never reached. Any number of requests may
+    /// be refused, because some tests send thousands of them.
     pub fn in_front_of(server: &str) -> Self {
         Self::start(&format!(
             "
-proxy: {{ listen: '127.0.0.1:0', upstream: '{server}' }}
+proxy: {{ listen: '127.0.0.1:0', upstream: '{server}', refused_requests: {{ enabled: false }} }}
 admin: off
 limits:
   - {{ name: per-client, key: [client_ip], rate: 100000/s, burst: 100000 }}

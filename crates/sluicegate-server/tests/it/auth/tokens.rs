@@ -95,7 +95,7 @@ fn other_schemes_are_refused() {
         "Token a.b.c",
         "JWT a.b.c",
         "DPoP a.b.c",
-        "Negotiate ",
+        "Negotiate a",
     ] {
         match ask(&authenticator, &[("authorization", line)]) {
             Identity::Refused(refusal) => {
