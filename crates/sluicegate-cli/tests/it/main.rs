@@ -27,6 +27,7 @@ mod first_minute;
 mod forwarding;
 mod frameworks;
 mod gateways;
+mod greedy_client;
 mod grpc;
 mod guessing;
 mod h2_attacks;
