@@ -195,6 +195,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [undisturbed, p99] =
             [&self.undisturbed, &self.answers].map(|answers| answers.latencies.per_mille(990));
+        let p50 = self.answers.latencies.per_mille(500);
         let direct = self.answers.direct.per_mille(990);
         let triple = |of: fn(Holdings) -> String| {
             let [before, most, after] = [self.before, self.most, self.after].map(of);
@@ -202,7 +203,7 @@ impl fmt::Display for Outcome {
         };
         write!(
             f,
-            "p99 {p99:.1?} of {} (alone {undisturbed:.1?}, without the proxy {direct:.1?}), MiB {}, files {}, upstream {}, back in {:.1?}, {} opened, {} failed",
+            "p50 {p50:.1?} p99 {p99:.1?} of {} (alone {undisturbed:.1?}, without the proxy {direct:.1?}), MiB {}, files {}, upstream {}, back in {:.1?}, {} opened, {} failed",
             self.answers.latencies.count(),
             triple(|held| held.mib.to_string()),
             triple(|held| held.descriptors.to_string()),
