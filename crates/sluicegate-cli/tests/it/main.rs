@@ -41,6 +41,7 @@ mod logs;
 mod operator;
 mod operator_commands;
 mod packaging;
+mod peer_defaults;
 mod prometheus;
 mod protocols;
 mod quickstart;
