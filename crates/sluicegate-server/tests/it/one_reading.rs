@@ -331,6 +331,48 @@ fn requests_that_are_refused_before_any_limit_count_too() {
 }
 
 #[test]
+fn no_refusal_repeats_what_was_sent() {
+    let recorder = UpstreamRecorder::start();
+    let tenant = Limit::new("tenant", Quota::per_day(1).burst(1))
+        .key([KeyPart::header("X-Tenant-Id")])
+        .matching(Match::path("/tenant").unwrap());
+    let edge = Edge::with(recorder.address, vec![tenant], |config| {
+        config.proxy.as_mut().unwrap().refused_requests = None;
+    });
+    let spent = ["X-Tenant-Id: marker"];
+    http_client::request(edge.address, "GET", "/tenant", &spent);
+    for (method, target, line) in [
+        ("marker", "/", "X-A: 1"),
+        ("GET", "/marker%2f", "X-A: 1"),
+        ("GET", "/marker;a", "X-A: 1"),
+        ("GET", "/%c0%afmarker", "X-A: 1"),
+        ("GET", "/?marker%", "Host: marker"),
+        ("GET", "http://marker@a.example/", "X-A: 1"),
+        ("GET", "marker://a.example/", "X-A: 1"),
+        ("TRACE", "/marker", "X-A: marker"),
+        ("CONNECT", "marker:443", "X-A: marker"),
+        ("GET", "/tenant", "X-Tenant-Id: marker"),
+        ("GET", "/tenant", "X_Tenant_Id: marker"),
+        ("GET", "/tenant?marker", "X-Tenant-Id: mark\u{e9}marker"),
+        ("GET", "/", "Expect: marker"),
+        ("GET", "/", "Transfer-Encoding: marker"),
+        ("GET", "/", "Content-Length: marker"),
+        ("GET", "/", "marker X: 1"),
+    ] {
+        let answered = http_client::request(edge.address, method, target, &[line]);
+        let sent = format!("{method} {target} {line}");
+        assert!(
+            answered.status() >= 400 || answered.is_empty(),
+            "{sent}: {answered}"
+        );
+        assert!(
+            !answered.to_string().contains("marker"),
+            "{sent}: {answered}"
+        );
+    }
+}
+
+#[test]
 fn who_sends_no_http_again_and_again_gets_no_answer() {
     let recorder = UpstreamRecorder::start();
     let edge = Edge::with(recorder.address, Vec::new(), three_refused);

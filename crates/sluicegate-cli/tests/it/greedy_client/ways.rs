@@ -108,6 +108,8 @@ pub const WAITING: [Way; 8] = [
     },
     Way {
         name: "large answers left unread",
+        // Each fills the buffers of its sockets, which is a burst of several mebibytes.
+        crowd: 100,
         first: || get("/large"),
         ..WAIT
     },
