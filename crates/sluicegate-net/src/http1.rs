@@ -16,6 +16,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
+use tokio::task::yield_now;
+
 use crate::client_wire::{ClientWire, HeadError, RequestHead, WireBody};
 use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
 use crate::request_body::ClientBody;
@@ -44,12 +46,18 @@ enum AfterResponse {
     Drop,
 }
 
+/// Requests of one connection that are answered in a row while others wait for the thread. A client
+/// that sends without waiting for answers would otherwise have it for a hundred of them at a time,
+/// on each of its connections.
+const ANSWERS_IN_A_ROW: u32 = 4;
+
 /// Answers requests until there are no more. May be dropped and called again between two requests.
 pub(crate) async fn serve<H: Handler>(
     wire: &ClientWire,
     connection: &Arc<Connection<H>>,
 ) -> Http1End {
     let mut outgoing = Outgoing::default();
+    let mut answers = 0_u32;
     loop {
         let keeps_bytes = || connection.handler.keeps_head_bytes();
         let head = match wire
@@ -78,7 +86,12 @@ pub(crate) async fn serve<H: Handler>(
         // idle, and must not be put to rest as one.
         let _request = connection.activity.request();
         match answer(wire, connection, head, &mut outgoing).await {
-            AfterResponse::ReadNext => {}
+            AfterResponse::ReadNext => {
+                answers = answers.wrapping_add(1);
+                if answers.is_multiple_of(ANSWERS_IN_A_ROW) && wire.has_buffered() {
+                    yield_now().await;
+                }
+            }
             AfterResponse::Drop => return Http1End::Finished,
             AfterResponse::Close { is_asked_for } => {
                 wire.close(is_asked_for).await;

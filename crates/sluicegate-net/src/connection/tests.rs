@@ -134,6 +134,24 @@ impl Served {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_requests_at_once_let_other_connections_go_on() {
+    const SENT: usize = 100;
+    let [mut greedy, mut other] = [serve(), serve()];
+    greedy
+        .send(&"GET /a HTTP/1.1\r\nHost: c\r\n\r\n".repeat(SENT))
+        .await;
+    other.send("GET /b HTTP/1.1\r\nHost: c\r\n\r\n").await;
+    other.receive("/b").await;
+    let answered = greedy.handler.requests.load(Ordering::Relaxed);
+    assert!(answered < SENT / 4, "{answered} came before it");
+    // All are answered in the end.
+    drop(other);
+    greedy.send("GET /last HTTP/1.1\r\nHost: c\r\n\r\n").await;
+    greedy.receive("/last").await;
+    assert_eq!(greedy.handler.requests.load(Ordering::Relaxed), SENT + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_rested_goes_on_where_it_was() {
     let mut served = serve();
     for path in ["/a", "/b"] {
