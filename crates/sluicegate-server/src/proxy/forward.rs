@@ -6,6 +6,8 @@
 //! closed by the server at the moment it is reused. Then an idempotent request without a body is
 //! sent again over a new connection, and any other fails, because nobody knows how much of it was
 //! carried out. A connection that cannot be made has carried nothing, so the next server is tried.
+//! So it is when a server has as many connections as it may; if that is so for all, the request
+//! waits for a moment.
 
 use std::io;
 use std::sync::Arc;
@@ -20,9 +22,9 @@ use sluicegate_gate::external::ExternalLimits;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::{
-    ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
-    HttpResponse, SwitchedServer, Transport, UploadMonitor, UploadPace, UploadProgress,
-    UploadState, http2_client,
+    ClientBody, ConnectionGrant, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody,
+    ExchangeError, ForwardedBody, HttpResponse, NoSlot, Transport, UploadMonitor, UploadPace,
+    UploadProgress, UploadState, http2_client,
 };
 
 use super::body::BodySource;
@@ -80,18 +82,30 @@ pub(super) async fn forward(
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace, &snapshot.trailers);
-    let mut unreachable = None;
-    for server in candidates.in_turn() {
+    // The server knows the client by its private connection, so no other will do.
+    let (first, mut private) = candidates.private_connection(caller).unzip();
+    let (mut full, mut unreachable) = (None, None);
+    for server in first.into_iter().chain(candidates.in_turn()) {
+        // A short wait for a server that is well is better than one that is avoided.
+        if full.is_some() && !server.is_well() {
+            break;
+        }
         let of_server = |answer| ForwardedResponse {
             answer,
             server: Arc::clone(server),
         };
-        if let Some(sender) = http2_client::open_connection(server.id) {
-            return Box::pin(http2_forward::send(forwarding, server, sender, parts, body))
+        if private.is_none()
+            && let Some(connection) = http2_client::open_connection(server.id)
+        {
+            let Some(stream) = connection.try_stream() else {
+                full.get_or_insert(server);
+                continue;
+            };
+            return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
                 .await
                 .map(of_server);
         }
-        if let Some(exchange) = Exchange::reused(server.id) {
+        if let Some(exchange) = private.take().or_else(|| Exchange::reused(server.id)) {
             if !is_repeatable {
                 return send(forwarding, server, exchange, parts, body)
                     .await
@@ -107,9 +121,16 @@ pub(super) async fn forward(
                 }
             }
         }
+        let Some(slot) = server.slots.try_take() else {
+            full.get_or_insert(server);
+            if server.is_named_by_service() {
+                break;
+            }
+            continue;
+        };
         match Box::pin(dial::dial(server, snapshot.connect_timeout())).await {
             Ok(stream) => {
-                return Box::pin(send_over(stream, forwarding, server, parts, body))
+                return Box::pin(send_over((stream, slot), forwarding, server, parts, body))
                     .await
                     .map(of_server);
             }
@@ -124,7 +145,73 @@ pub(super) async fn forward(
             }
         }
     }
+    if let Some(server) = full {
+        let answer = Box::pin(wait_and_send(forwarding, server, parts, body)).await?;
+        let server = Arc::clone(server);
+        return Ok(ForwardedResponse { answer, server });
+    }
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+}
+
+/// Waits until a server that has as many connections as it may, or as many streams as it allows, can
+/// take one request more, and sends it.
+async fn wait_and_send(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    parts: &mut Parts,
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
+    let wait = forwarding.snapshot.upstream_wait();
+    if let Some(connection) = http2_client::open_connection(server.id) {
+        let stream = connection.wait_for_stream(wait).await;
+        let stream = stream.ok_or_else(|| record_busy(forwarding))?;
+        return http2_forward::send(forwarding, server, stream, parts, body).await;
+    }
+    match take_connection(forwarding, server).await? {
+        NewConnection::HandedOver(exchange) => {
+            send(forwarding, server, exchange, parts, body).await
+        }
+        NewConnection::Dialled(stream, slot) => {
+            send_over((stream, slot), forwarding, server, parts, body).await
+        }
+    }
+}
+
+/// A connection that was waited for.
+pub(super) enum NewConnection {
+    /// Another request of this thread has just finished with it.
+    HandedOver(Exchange),
+    Dialled(Transport, ConnectionSlot),
+}
+
+/// Waits for a connection to a server.
+pub(super) async fn take_connection(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+) -> Result<NewConnection, ForwardFailure> {
+    let ForwardContext { snapshot, .. } = *forwarding;
+    let slot = match server.slots.take(snapshot.upstream_wait()).await {
+        Ok(ConnectionGrant::HandedOver(exchange)) => {
+            return Ok(NewConnection::HandedOver(exchange));
+        }
+        Ok(ConnectionGrant::Slot(slot)) => slot,
+        Err(NoSlot) => return Err(record_busy(forwarding)),
+    };
+    match dial::dial(server, snapshot.connect_timeout()).await {
+        Ok(stream) => Ok(NewConnection::Dialled(stream, slot)),
+        Err(DialError::NotAllowed) => Err(ForwardFailure::NoRoute),
+        Err(DialError::Failed(error)) => {
+            record_unreachable(forwarding, server, &error);
+            Err(ForwardFailure::Unreachable(error))
+        }
+    }
+}
+
+/// Counts a request that found no connection. The server's health is not touched: it works.
+fn record_busy(forwarding: &ForwardContext<'_>) -> ForwardFailure {
+    let metrics = &forwarding.caller.handler.gate.metrics;
+    metrics.upstream_failed(UpstreamFailure::Busy);
+    ForwardFailure::Busy
 }
 
 /// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
@@ -169,6 +256,19 @@ impl<'a> CandidateServers<'a> {
         Ok(Self { named, route })
     }
 
+    /// The connection that belongs to the client, if it has one to any of these servers.
+    fn private_connection(
+        &self,
+        caller: &ClientConnection,
+    ) -> Option<(&Arc<UpstreamServer>, Exchange)> {
+        let private = caller.private_connections()?;
+        let of_route = self.route.into_iter().flat_map(ServerGroup::servers);
+        self.named
+            .iter()
+            .chain(of_route)
+            .find_map(|server| Some((server, private.take(Some(server.id?))?)))
+    }
+
     /// The servers in the order in which the request should try them.
     fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let of_route = self.route.into_iter().flat_map(ServerGroup::in_turn);
@@ -178,17 +278,19 @@ impl<'a> CandidateServers<'a> {
 
 /// Sends a request over a new connection, in the version of HTTP that the server speaks.
 async fn send_over(
-    stream: Transport,
+    (stream, slot): (Transport, ConnectionSlot),
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
-        let sender = http2_client::start(stream, server.id).await?;
-        return http2_forward::send(forwarding, server, sender, parts, body).await;
+        let connection = http2_client::start(stream, server.id, slot).await?;
+        let stream = connection.try_stream();
+        let stream = stream.ok_or_else(|| record_busy(forwarding))?;
+        return http2_forward::send(forwarding, server, stream, parts, body).await;
     }
-    let exchange = Exchange::start(stream, server.id);
+    let exchange = Exchange::start(stream, server.id, slot);
     send(forwarding, server, exchange, parts, body).await
 }
 
@@ -234,20 +336,18 @@ fn answer(
     let ForwardContext {
         caller, snapshot, ..
     } = *forwarding;
-    let answer = answered
+    let mut answer = answered
         .inspect_err(|failure| record_failure(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
+        // Requests of an HTTP/2 client run side by side: none of them owns a connection.
+        if answer.body.is_private() && !caller.is_http2 {
+            answer.body.bind(caller.make_private_connections());
+        }
         return Ok(answer.map(BodySource::Exchange));
     }
     let idle = snapshot.timeouts.idle.into();
-    let answer = answer.map(|body| {
-        body.into_stream().map(|(stream, first)| SwitchedServer {
-            stream,
-            first,
-            idle,
-        })
-    });
+    let answer = answer.map(|body| body.into_switched(idle));
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
         // The server switched protocols although the client did not ask for it.
         return Err(ForwardFailure::Unreachable(

@@ -66,10 +66,12 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
                 header: millis(2000),
                 idle: millis(2000),
                 connect: millis(5000),
+                upstream_wait: millis(1000),
                 request: millis(10_000),
                 drain: millis(100),
             },
             max_connections: 10_000,
+            max_connections_per_upstream: 1_024,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,
