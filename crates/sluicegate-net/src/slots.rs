@@ -75,8 +75,27 @@ impl<T> Slots<T> {
 
     /// Takes a slot if one is free and nobody waits for it.
     pub fn try_take(self: &Arc<Self>) -> Option<Slot<T>> {
-        let mut state = self.lock();
-        self.forget_gone(&mut state);
+        self.take_free(&mut self.lock())
+    }
+
+    /// Takes a slot, or waits for one in order of arrival. Dropping the future leaves the queue.
+    pub async fn take(self: &Arc<Self>, wait: Duration) -> Result<Grant<T>, NoSlot> {
+        let granted = {
+            let mut state = self.lock();
+            if let Some(slot) = self.take_free(&mut state) {
+                return Ok(Grant::Slot(slot));
+            }
+            // Under the same lock, so that no slot comes back in between.
+            self.join_queue(&mut state)?
+        };
+        match tokio::time::timeout(wait, granted).await {
+            Ok(Ok(grant)) => Ok(grant),
+            Ok(Err(_)) | Err(_) => Err(NoSlot),
+        }
+    }
+
+    fn take_free(self: &Arc<Self>, state: &mut SlotState<T>) -> Option<Slot<T>> {
+        self.forget_gone(state);
         let is_free = state.queue.is_empty() && state.used < self.max.load(Relaxed);
         is_free.then(|| {
             state.used += 1;
@@ -84,21 +103,8 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Takes a slot, or waits for one in order of arrival. Dropping the future leaves the queue.
-    pub async fn take(self: &Arc<Self>, wait: Duration) -> Result<Grant<T>, NoSlot> {
-        if let Some(slot) = self.try_take() {
-            return Ok(Grant::Slot(slot));
-        }
-        let granted = self.join_queue()?;
-        match tokio::time::timeout(wait, granted).await {
-            Ok(Ok(grant)) => Ok(grant),
-            Ok(Err(_)) | Err(_) => Err(NoSlot),
-        }
-    }
-
-    fn join_queue(&self) -> Result<oneshot::Receiver<Grant<T>>, NoSlot> {
+    fn join_queue(&self, state: &mut SlotState<T>) -> Result<oneshot::Receiver<Grant<T>>, NoSlot> {
         let (grant, granted) = oneshot::channel();
-        let mut state = self.lock();
         if state.queue.len() >= WAITERS_MAX {
             state.queue.retain(|waiter| !waiter.grant.is_closed());
         }
@@ -130,7 +136,9 @@ impl<T> Slots<T> {
                 let mut state = self.lock();
                 self.forget_gone(&mut state);
                 let first = state.queue.front();
-                let Some(first) = first else { return Some(idle) };
+                let Some(first) = first else {
+                    return Some(idle);
+                };
                 // Sockets and timers belong to the thread that made them.
                 let is_near = first.thread == thread::current().id();
                 if !is_near || state.used > self.max.load(Relaxed) {

@@ -37,6 +37,9 @@ impl PrivateConnections {
 
     /// Keeps a connection for the next request of the client.
     pub(super) fn keep(self: &Arc<Self>, exchange: Exchange) {
+        if exchange.0.server.is_none() {
+            return;
+        }
         let mut idle = self.lock();
         if idle.exchanges.len() < IDLE_MAX {
             idle.exchanges.push(exchange);
@@ -51,8 +54,7 @@ impl PrivateConnections {
     /// Closes connections that their server has closed. Returns true when some are left to watch.
     pub(super) fn close_stale(&self) -> bool {
         let mut idle = self.lock();
-        idle.exchanges
-            .retain_mut(|exchange| exchange.0.is_quiet());
+        idle.exchanges.retain_mut(|exchange| exchange.0.is_quiet());
         idle.is_watched = !idle.exchanges.is_empty();
         idle.is_watched
     }

@@ -21,13 +21,14 @@ use sluicegate_config::UpstreamHttp;
 use sluicegate_gate::external::ExternalLimits;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
+use sluicegate_net::http2_client;
 use sluicegate_net::{
-    ClientBody, ConnectionGrant, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody,
-    ExchangeError, ForwardedBody, HttpResponse, NoSlot, Transport, UploadMonitor, UploadPace,
-    UploadProgress, UploadState, http2_client,
+    ClientBody, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody, ExchangeError,
+    ForwardedBody, HttpResponse, Transport, UploadMonitor, UploadPace, UploadProgress, UploadState,
 };
 
 use super::body::BodySource;
+use super::connect::{NewConnection, ReadyConnection, record_busy, take_connection};
 use super::dial::{self, DialError};
 use super::forward_failure::ForwardFailure;
 use super::grpc;
@@ -65,6 +66,15 @@ pub(super) struct ForwardedResponse {
     pub(super) server: Arc<UpstreamServer>,
 }
 
+impl ForwardedResponse {
+    fn of(server: &Arc<UpstreamServer>) -> impl FnOnce(HttpResponse<BodySource>) -> Self {
+        |answer| Self {
+            answer,
+            server: Arc::clone(server),
+        }
+    }
+}
+
 /// Sends a request to one of its servers.
 ///
 /// Futures that are seldom needed are boxed, because every connection keeps the memory of the
@@ -82,73 +92,67 @@ pub(super) async fn forward(
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace, &snapshot.trailers);
+    send_in_turn(forwarding, &candidates, parts, body, is_repeatable).await
+}
+
+/// Tries the servers until one gets the request.
+async fn send_in_turn(
+    forwarding: &ForwardContext<'_>,
+    candidates: &CandidateServers<'_>,
+    parts: &mut Parts,
+    body: ForwardedBody,
+    is_repeatable: bool,
+) -> Result<ForwardedResponse, ForwardFailure> {
     // The server knows the client by its private connection, so no other will do.
-    let (first, mut private) = candidates.private_connection(caller).unzip();
-    let (mut full, mut unreachable) = (None, None);
+    let (first, mut private) = candidates.private_connection(forwarding.caller).unzip();
+    let (mut full, mut unreachable): (Option<&Arc<UpstreamServer>>, _) = (None, None);
     for server in first.into_iter().chain(candidates.in_turn()) {
         // A short wait for a server that is well is better than one that is avoided.
-        if full.is_some() && !server.is_well() {
+        if full.is_some_and(|full| full.is_named_by_service() || !server.is_well()) {
             break;
         }
-        let of_server = |answer| ForwardedResponse {
-            answer,
-            server: Arc::clone(server),
+        let Ok(ready) = ReadyConnection::find(server, private.take()) else {
+            full.get_or_insert(server);
+            continue;
         };
-        if private.is_none()
-            && let Some(connection) = http2_client::open_connection(server.id)
-        {
-            let Some(stream) = connection.try_stream() else {
-                full.get_or_insert(server);
-                continue;
-            };
-            return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
-                .await
-                .map(of_server);
-        }
-        if let Some(exchange) = private.take().or_else(|| Exchange::reused(server.id)) {
-            if !is_repeatable {
+        match ready {
+            Some(ReadyConnection::Http2(stream)) => {
+                return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
+                    .await
+                    .map(ForwardedResponse::of(server));
+            }
+            Some(ReadyConnection::Idle(exchange)) if !is_repeatable => {
                 return send(forwarding, server, exchange, parts, body)
                     .await
-                    .map(of_server);
+                    .map(ForwardedResponse::of(server));
             }
-            let longest = Some(forwarding.request_timeout());
-            let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
-            match exchange.response(longest).await {
-                // The server closed the idle connection at the same moment: dial a new one.
-                Err(ExchangeError::NoResponse(_)) => {}
-                answered => {
-                    return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
+            Some(ReadyConnection::Idle(exchange)) => {
+                if let Some(answered) = send_repeatable(forwarding, server, exchange, parts).await {
+                    return answered.map(ForwardedResponse::of(server));
                 }
             }
+            None => {}
         }
         let Some(slot) = server.slots.try_take() else {
             full.get_or_insert(server);
-            if server.is_named_by_service() {
-                break;
-            }
             continue;
         };
-        match Box::pin(dial::dial(server, snapshot.connect_timeout())).await {
+        match Box::pin(dial::dial(server, forwarding.snapshot.connect_timeout())).await {
             Ok(stream) => {
                 return Box::pin(send_over((stream, slot), forwarding, server, parts, body))
                     .await
-                    .map(of_server);
+                    .map(ForwardedResponse::of(server));
             }
-            // As with a URL that is refused, the request goes where all others go.
-            Err(DialError::NotAllowed) => ignore_backend(forwarding, server),
-            Err(DialError::Failed(error)) => {
-                record_unreachable(forwarding, server, &error);
-                unreachable = Some(error);
-                if server.is_named_by_service() {
-                    break;
-                }
-            }
+            Err(error) => unreachable = record_dial_error(forwarding, server, error),
+        }
+        if unreachable.is_some() && server.is_named_by_service() {
+            break;
         }
     }
     if let Some(server) = full {
-        let answer = Box::pin(wait_and_send(forwarding, server, parts, body)).await?;
-        let server = Arc::clone(server);
-        return Ok(ForwardedResponse { answer, server });
+        return Box::pin(wait_and_send(forwarding, server, parts, body))
+            .await
+            .map(ForwardedResponse::of(server));
     }
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
 }
@@ -177,43 +181,6 @@ async fn wait_and_send(
     }
 }
 
-/// A connection that was waited for.
-pub(super) enum NewConnection {
-    /// Another request of this thread has just finished with it.
-    HandedOver(Exchange),
-    Dialled(Transport, ConnectionSlot),
-}
-
-/// Waits for a connection to a server.
-pub(super) async fn take_connection(
-    forwarding: &ForwardContext<'_>,
-    server: &UpstreamServer,
-) -> Result<NewConnection, ForwardFailure> {
-    let ForwardContext { snapshot, .. } = *forwarding;
-    let slot = match server.slots.take(snapshot.upstream_wait()).await {
-        Ok(ConnectionGrant::HandedOver(exchange)) => {
-            return Ok(NewConnection::HandedOver(exchange));
-        }
-        Ok(ConnectionGrant::Slot(slot)) => slot,
-        Err(NoSlot) => return Err(record_busy(forwarding)),
-    };
-    match dial::dial(server, snapshot.connect_timeout()).await {
-        Ok(stream) => Ok(NewConnection::Dialled(stream, slot)),
-        Err(DialError::NotAllowed) => Err(ForwardFailure::NoRoute),
-        Err(DialError::Failed(error)) => {
-            record_unreachable(forwarding, server, &error);
-            Err(ForwardFailure::Unreachable(error))
-        }
-    }
-}
-
-/// Counts a request that found no connection. The server's health is not touched: it works.
-fn record_busy(forwarding: &ForwardContext<'_>) -> ForwardFailure {
-    let metrics = &forwarding.caller.handler.gate.metrics;
-    metrics.upstream_failed(UpstreamFailure::Busy);
-    ForwardFailure::Busy
-}
-
 /// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
 /// there are no such calls.
 fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
@@ -224,10 +191,25 @@ fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     }
 }
 
-/// Counts and logs that the server which the limits service names may not be dialled.
-fn ignore_backend(forwarding: &ForwardContext<'_>, server: &UpstreamServer) {
-    if let Some(external) = &forwarding.snapshot.gate.external {
-        external.ignore_backend(&server.host);
+/// Counts a connection that could not be made. Returns the error, unless the limits service names a
+/// server that may not be dialled: as with a URL that is refused, the request goes where all others
+/// go.
+fn record_dial_error(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    error: DialError,
+) -> Option<io::Error> {
+    match error {
+        DialError::NotAllowed => {
+            if let Some(external) = &forwarding.snapshot.gate.external {
+                external.ignore_backend(&server.host);
+            }
+            None
+        }
+        DialError::Failed(error) => {
+            record_unreachable(forwarding, server, &error);
+            Some(error)
+        }
     }
 }
 
@@ -285,8 +267,14 @@ async fn send_over(
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
-        let connection = http2_client::start(stream, server.id, slot).await?;
-        let stream = connection.try_stream();
+        // Another request may have been quicker, and one connection is enough for both.
+        let open = http2_client::open_connection(server.id);
+        let stream = match open.and_then(|connection| connection.try_stream()) {
+            Some(stream) => Some(stream),
+            None => http2_client::start(stream, server.id, slot)
+                .await?
+                .try_stream(),
+        };
         let stream = stream.ok_or_else(|| record_busy(forwarding))?;
         return http2_forward::send(forwarding, server, stream, parts, body).await;
     }
@@ -313,6 +301,22 @@ async fn send(
         progress => Box::pin(in_time(forwarding, progress, exchange.response(None))).await,
     };
     answer(forwarding, server, answered)
+}
+
+/// Sends a request without a body over an idle connection. Returns `None` if the server has closed it
+/// at the same moment: then the request can be sent again.
+async fn send_repeatable(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    exchange: Exchange,
+    parts: &Parts,
+) -> Option<Result<HttpResponse<BodySource>, ForwardFailure>> {
+    let longest = Some(forwarding.request_timeout());
+    let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
+    match exchange.response(longest).await {
+        Err(ExchangeError::NoResponse(_)) => None,
+        answered => Some(answer(forwarding, server, answered.map_err(Into::into))),
+    }
 }
 
 /// Writes the request as the server gets it into the exchange; nothing is sent yet.
@@ -398,7 +402,11 @@ pub(super) async fn in_time<T>(
 }
 
 /// Records that a server could not be connected to: in its health and in the metrics.
-fn record_unreachable(forwarding: &ForwardContext<'_>, server: &UpstreamServer, error: &io::Error) {
+pub(super) fn record_unreachable(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    error: &io::Error,
+) {
     server.failed();
     let metrics = &forwarding.caller.handler.gate.metrics;
     metrics.upstream_failed(reason_of(error));

@@ -9,9 +9,8 @@ use sluicegate_net::{ForwardedBody, HttpResponse, ResponseLines};
 use tokio::time::Instant;
 
 use super::body::BodySource;
-use super::forward::{
-    ForwardContext, NewConnection, in_time, record_failure, take_connection, to_http2,
-};
+use super::connect::{NewConnection, take_connection};
+use super::forward::{ForwardContext, in_time, record_failure, to_http2};
 use super::forward_failure::ForwardFailure;
 use super::rewrite;
 use super::upstream::UpstreamServer;

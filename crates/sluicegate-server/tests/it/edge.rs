@@ -12,7 +12,7 @@ use sluicegate_server::Embedded;
 /// A running proxy; it ends when dropped.
 pub struct Edge {
     pub address: SocketAddr,
-    _server: Embedded,
+    server: Embedded,
 }
 
 impl Edge {
@@ -32,8 +32,13 @@ impl Edge {
         let server = Embedded::start(config).unwrap();
         Self {
             address: server.proxy_addresses()[0],
-            _server: server,
+            server,
         }
+    }
+
+    /// The address of the admin API, if it is on.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.server.admin_address()
     }
 }
 
