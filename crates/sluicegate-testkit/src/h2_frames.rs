@@ -39,7 +39,7 @@ pub const END_STREAM: u8 = 1;
 /// Flag of a HEADERS or CONTINUATION frame that no CONTINUATION follows.
 pub const END_HEADERS: u8 = 4;
 /// Flag of a SETTINGS frame that acknowledges one of the peer.
-const ACK: u8 = 1;
+pub const ACK: u8 = 1;
 
 /// The bytes of a frame, whatever sense it makes.
 ///

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sluicegate_config::{Proxy, Upstream, UpstreamHttp};
 use sluicegate_core::Nanos;
 use sluicegate_testkit::raw_socket::{
-    self, connect, read_head, read_response, serve_connections_in_parallel,
+    connect, read_head, read_response, serve_connections_in_parallel,
 };
 use sluicegate_testkit::{
     HttpRequest, HttpResponse, STEP_TIMEOUT, TcpState, UpstreamRecorder, count_sockets, eventually,
@@ -36,6 +36,7 @@ struct ServerState {
     requests: AtomicUsize,
     is_released: Mutex<bool>,
     released: Condvar,
+    streams: Mutex<Vec<TcpStream>>,
 }
 
 impl HeldServer {
@@ -51,6 +52,13 @@ impl HeldServer {
         self.state.released.notify_all();
     }
 
+    /// Closes its side of all connections.
+    fn close(&self) {
+        for stream in self.state.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
     fn wait_for_requests(&self, count: usize) {
         let has_come = || self.state.requests.load(SeqCst) >= count;
         eventually("the requests have reached the server", has_come);
@@ -60,6 +68,8 @@ impl HeldServer {
 impl ServerState {
     fn serve(&self, mut stream: TcpStream) {
         self.accepted.fetch_add(1, SeqCst);
+        let handle = stream.try_clone().unwrap();
+        self.streams.lock().unwrap().push(handle);
         while read_head(&mut stream).is_some() {
             self.requests.fetch_add(1, SeqCst);
             let is_released = self.is_released.lock().unwrap();
@@ -149,7 +159,8 @@ fn who_waits_too_long_for_a_connection_is_told_to_come_back() {
         (503, Some("1"))
     );
     assert!(begun.elapsed() >= Duration::from_millis(300));
-    let metrics = HttpRequest::get("/metrics").send(edge.admin().unwrap());
+    let admin = edge.admin().unwrap();
+    let metrics = HttpRequest::get("/metrics").host(admin).send(admin);
     let series = "sluicegate_upstream_errors_total{reason=\"busy\"} 1";
     assert!(metrics.text.contains(series), "{}", metrics.text);
     server.release();
@@ -243,37 +254,21 @@ fn a_connection_that_was_upgraded_counts_until_it_ends() {
     });
 }
 
-/// Connections of a server that keeps them for one request and then closes them.
 #[test]
 fn idle_connections_that_the_server_has_closed_are_closed() {
-    let (sender, receiver) = std::sync::mpsc::channel::<TcpStream>();
-    let sender = Mutex::new(sender);
-    let upstream = raw_socket::serve_connections(move |_, mut stream| {
-        read_head(&mut stream);
-        stream.write_all(OK).unwrap();
-        sender.lock().unwrap().send(stream).unwrap();
-    });
-    let edge = edge(upstream, 1, 64, Duration::from_secs(1));
-    // Together, so that each needs a connection of its own.
-    let clients: Vec<TcpStream> = (0..10)
-        .map(|_| {
-            let mut client = connect(edge.address);
-            client
-                .write_all(&HttpRequest::get("/").keep_open().to_http1())
-                .unwrap();
-            client
-        })
-        .collect();
-    for mut client in clients {
-        assert_eq!(read_response(&mut client).status(), 200);
+    let server = HeldServer::start();
+    let edge = edge(server.address, 1, 64, Duration::from_secs(1));
+    let clients = get_many(&edge, 10);
+    server.wait_for_requests(10);
+    server.release();
+    for client in clients {
+        assert_eq!(client.join().unwrap().status(), 200);
     }
-    let held: Vec<TcpStream> = receiver.try_iter().collect();
-    let kept = held.len();
-    assert!(kept > 0 && count_sockets(upstream, TcpState::Established) == kept);
-    drop(held);
+    assert_eq!(count_sockets(server.address, TcpState::Established), 10);
+    server.close();
     eventually("no connection is half open", || {
-        count_sockets(upstream, TcpState::CloseWait) == 0
-            && count_sockets(upstream, TcpState::Established) == 0
+        count_sockets(server.address, TcpState::CloseWait) == 0
+            && count_sockets(server.address, TcpState::Established) == 0
     });
 }
 
