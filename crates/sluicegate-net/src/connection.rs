@@ -13,7 +13,7 @@ mod opening;
 
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use hyper::server::conn::http2;
@@ -126,6 +126,7 @@ impl HttpServer {
             is_http2: false,
             bounds: settings.bounds,
             activity: Arc::clone(&activity),
+            private_connections: OnceLock::new(),
         });
         let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
         let wire = ClientWire::new(Box::new(io));

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -15,6 +15,7 @@ use http_body_util::Full;
 use sluicegate_config::Bounds;
 
 use crate::activity::Activity;
+use crate::http1_client::PrivateConnections;
 use crate::request_body::ClientBody;
 use crate::response::HttpResponse;
 use crate::upgrade::SwitchedServer;
@@ -66,9 +67,21 @@ pub struct Connection<H> {
     /// Size of the requests that are read on this connection.
     pub(crate) bounds: Bounds,
     pub(crate) activity: Arc<Activity>,
+    /// Connections to servers that belong to this client; most clients never have one.
+    pub(crate) private_connections: OnceLock<Arc<PrivateConnections>>,
 }
 
 impl<H> Connection<H> {
+    /// The connections to servers that only this client may use; `None` if it never had one.
+    pub fn private_connections(&self) -> Option<&Arc<PrivateConnections>> {
+        self.private_connections.get()
+    }
+
+    /// The same, for a first one to be kept.
+    pub fn make_private_connections(&self) -> &Arc<PrivateConnections> {
+        self.private_connections.get_or_init(Arc::default)
+    }
+
     /// Refuses a head that is larger than this connection allows. Heads that are much larger were
     /// refused before they were complete. [`validate`](crate::validate()) does this too.
     pub fn check_size(&self, parts: &Parts) -> Result<(), InvalidRequest> {

@@ -98,10 +98,10 @@
 //! ```text
 //! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
+//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload, slots
 //! a client      client_io, client_wire, request_body
-//! the seam      upgrade, handler
-//! servers       http1_client, http2_client
+//! servers       upgrade, http1_client, http2_client
+//! the seam      handler
 //! serving       http1, http2, supervisor, connection
 //! the process   cores
 //! ```
@@ -128,6 +128,7 @@ pub mod listen;
 mod proxy_protocol;
 mod request_body;
 mod response;
+mod slots;
 mod stall_timeout;
 mod supervisor;
 mod timeouts;
@@ -147,11 +148,15 @@ pub use cores::{CoreSettings, Cores, Endpoint};
 pub use counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
 pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
 pub use head_bytes::HeadBytes;
-pub use http1_client::{Exchange, ExchangeBody, ExchangeError};
+pub use http1_client::{
+    ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
+    PrivateConnections,
+};
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
+pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};

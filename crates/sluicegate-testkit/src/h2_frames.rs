@@ -39,7 +39,7 @@ pub const END_STREAM: u8 = 1;
 /// Flag of a HEADERS or CONTINUATION frame that no CONTINUATION follows.
 pub const END_HEADERS: u8 = 4;
 /// Flag of a SETTINGS frame that acknowledges one of the peer.
-const ACK: u8 = 1;
+pub const ACK: u8 = 1;
 
 /// The bytes of a frame, whatever sense it makes.
 ///
@@ -122,15 +122,20 @@ fn stream_end(stream: &mut TcpStream) -> StreamEnd {
 }
 
 /// A frame of the peer.
-struct ReceivedFrame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+#[derive(Clone, Debug)]
+pub struct ReceivedFrame {
+    /// Its type.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// The number of its stream; 0 is the connection.
+    pub stream: u32,
+    /// Everything behind its head.
+    pub payload: Vec<u8>,
 }
 
 /// The next frame; an error when the connection has ended or the socket's timeout is over.
-fn read_frame(stream: &mut TcpStream) -> io::Result<ReceivedFrame> {
+pub fn read_frame(stream: &mut TcpStream) -> io::Result<ReceivedFrame> {
     let mut head = [0; 9];
     stream.read_exact(&mut head)?;
     let [high, middle, low, kind, flags, number @ ..] = head;

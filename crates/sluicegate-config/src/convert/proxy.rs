@@ -23,6 +23,12 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
             tls: section.subsection("tls").and_then(|field| tls(&field)),
             timeouts: timeouts(section.subsection("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
+            max_connections_per_upstream: number(
+                section,
+                "max_connections_per_upstream",
+                1_024,
+                1..=1_000_000,
+            ),
             bounds: bounds(section),
             refused_requests: refused_requests(section.subsection("refused_requests").as_ref()),
             proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),
@@ -99,6 +105,7 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
         header: Nanos::from_secs(10),
         idle: Nanos::from_secs(60),
         connect: Nanos::from_secs(5),
+        upstream_wait: Nanos::SECOND,
         request: Nanos::from_secs(60),
         drain: Nanos::from_secs(30),
     };
@@ -110,6 +117,7 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
                 header: timeout("header", by_default.header),
                 idle: timeout("idle", by_default.idle),
                 connect: timeout("connect", by_default.connect),
+                upstream_wait: timeout("upstream_wait", by_default.upstream_wait),
                 request: timeout("request", by_default.request),
                 // Zero is a choice here: requests under way are ended at once.
                 drain: section.read("drain", by_default.drain, |field| {

@@ -19,6 +19,8 @@ pub struct Proxy {
     pub timeouts: Timeouts,
     /// The most client connections at a time, 1 to 10,000,000.
     pub max_connections: usize,
+    /// The most connections to one server, of all threads, 1 to 1,000,000.
+    pub max_connections_per_upstream: usize,
     /// The largest request.
     pub bounds: Bounds,
     /// The quota of each client address for requests that are refused before any limit is asked;
@@ -93,6 +95,8 @@ pub struct Timeouts {
     pub idle: Nanos,
     /// A new connection to a server. 5 s by default.
     pub connect: Nanos,
+    /// The wait of a request for a connection when its server has as many as it may. 1 s by default.
+    pub upstream_wait: Nanos,
     /// From the end of a request's header to the beginning of its response. 60 s by default.
     pub request: Nanos,
     /// For requests under way when Sluicegate stops; 0 ends them at once. 30 s by default.

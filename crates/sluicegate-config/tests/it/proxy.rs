@@ -27,6 +27,7 @@ fn a_proxy_has_its_defaults() {
             header: seconds(10),
             idle: seconds(60),
             connect: seconds(5),
+            upstream_wait: seconds(1),
             request: seconds(60),
             drain: seconds(30)
         }
@@ -41,6 +42,7 @@ fn a_proxy_has_its_defaults() {
         (proxy.bounds, proxy.max_connections, proxy.workers),
         (bounds, 10_000, None)
     );
+    assert_eq!(proxy.max_connections_per_upstream, 1_024);
     assert!(proxy.tls.is_none() && proxy.proxy_protocol_from.is_empty());
 }
 
@@ -51,8 +53,9 @@ fn everything_a_proxy_can_say_arrives() {
 proxy:
   listen: ["0.0.0.0:80", "[::]:80"]
   tls: { cert: cert.pem, key: /keys/key.pem }
-  timeouts: { header: 1s, drain: 0s }
+  timeouts: { header: 1s, drain: 0s, upstream_wait: 2s }
   max_connections: 5
+  max_connections_per_upstream: 6
   max_header_bytes: 1KiB
   max_headers: 10
   max_target_bytes: 2048
@@ -74,6 +77,13 @@ proxy:
     assert_eq!(
         (proxy.timeouts.header, proxy.timeouts.drain),
         (Nanos::SECOND, Nanos::ZERO)
+    );
+    assert_eq!(
+        (
+            proxy.max_connections_per_upstream,
+            proxy.timeouts.upstream_wait
+        ),
+        (6, Nanos::from_secs(2))
     );
     let bounds = Bounds {
         header_bytes: 1024,

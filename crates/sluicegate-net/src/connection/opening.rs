@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use ipnet::IpNet;
@@ -47,6 +47,7 @@ impl OpenedConnection {
             is_http2: self.is_http2,
             bounds,
             activity,
+            private_connections: OnceLock::new(),
         };
         (self.io, Arc::new(connection))
     }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
+use sluicegate_net::http2_client::Http2Body;
 use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
 use super::request_guard::RequestGuard;
@@ -47,7 +47,7 @@ pub(super) enum BodySource {
     /// The response of a server that speaks HTTP/1.
     Exchange(ExchangeBody),
     /// The response of a server that speaks HTTP/2.
-    Stream(Incoming),
+    Stream(Http2Body),
     /// The connection of a server that has agreed to another protocol; the engine takes it to relay
     /// bytes.
     Switched(Option<Box<SwitchedServer>>),

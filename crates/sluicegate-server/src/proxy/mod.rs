@@ -3,6 +3,7 @@
 //! The network engine reads requests and writes responses; `service.rs` is its handler.
 
 mod body;
+mod connect;
 mod dial;
 mod forward;
 mod forward_failure;

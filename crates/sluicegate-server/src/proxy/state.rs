@@ -30,6 +30,8 @@ pub(crate) struct ProxySettings {
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) bounds: Bounds,
     pub(super) timeouts: Timeouts,
+    /// The most connections to one server.
+    max_connections_per_upstream: usize,
     /// Headers that limits and credentials are read from.
     pub(super) key_headers: Arc<[HeaderName]>,
     /// Counts requests that are refused before any limit is asked.
@@ -58,6 +60,10 @@ impl ProxySettings {
     pub(super) fn connect_timeout(&self) -> Duration {
         self.timeouts.connect.into()
     }
+
+    pub(super) fn upstream_wait(&self) -> Duration {
+        self.timeouts.upstream_wait.into()
+    }
 }
 
 /// The state that all connections of the proxy share.
@@ -77,8 +83,9 @@ impl ProxyState {
         proxy: &Proxy,
         echo: Option<u16>,
     ) -> Result<Self, Vec<String>> {
-        let servers = ServerRegistry::default();
+        let servers = ServerRegistry::new();
         let settings = settings(config, proxy, &servers, echo, None)?;
+        servers.bound_connections(settings.max_connections_per_upstream);
         let snapshot = ProxySnapshot {
             gate: Arc::clone(&gate.snapshot()),
             settings: Arc::new(settings),
@@ -113,6 +120,8 @@ impl ProxyState {
     /// Puts prepared settings in force for the next request, with the gate's snapshot of the same
     /// version.
     pub(crate) fn publish(&self, gate: Arc<Snapshot>, settings: Arc<ProxySettings>) {
+        self.servers
+            .bound_connections(settings.max_connections_per_upstream);
         self.current
             .store(Arc::new(ProxySnapshot { gate, settings }));
     }
@@ -152,6 +161,7 @@ fn settings(
                 tls,
                 bounds: proxy.bounds,
                 timeouts: proxy.timeouts,
+                max_connections_per_upstream: proxy.max_connections_per_upstream,
                 refused_requests: RefusedRequests::new(
                     proxy.refused_requests,
                     config.client_ip.prefixes,

@@ -12,7 +12,7 @@ use sluicegate_server::Embedded;
 /// A running proxy; it ends when dropped.
 pub struct Edge {
     pub address: SocketAddr,
-    _server: Embedded,
+    server: Embedded,
 }
 
 impl Edge {
@@ -32,8 +32,13 @@ impl Edge {
         let server = Embedded::start(config).unwrap();
         Self {
             address: server.proxy_addresses()[0],
-            _server: server,
+            server,
         }
+    }
+
+    /// The address of the admin API, if it is on.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.server.admin_address()
     }
 }
 
@@ -66,10 +71,12 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
                 header: millis(2000),
                 idle: millis(2000),
                 connect: millis(5000),
+                upstream_wait: millis(1000),
                 request: millis(10_000),
                 drain: millis(100),
             },
             max_connections: 10_000,
+            max_connections_per_upstream: 1_024,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,

@@ -80,6 +80,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         tls,
         timeouts,
         max_connections,
+        max_connections_per_upstream,
         bounds,
         refused_requests,
         proxy_protocol_from,
@@ -98,12 +99,14 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         header,
         idle,
         connect,
+        upstream_wait,
         request,
         drain,
     } = timeouts;
     settings.put("proxy.timeouts.header", header);
     settings.put("proxy.timeouts.idle", idle);
     settings.put("proxy.timeouts.connect", connect);
+    settings.put("proxy.timeouts.upstream_wait", upstream_wait);
     settings.put("proxy.timeouts.request", request);
     settings.put("proxy.timeouts.drain", drain);
     let Bounds {
@@ -113,6 +116,10 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         body_bytes,
     } = bounds;
     settings.put("proxy.max_connections", max_connections);
+    settings.put(
+        "proxy.max_connections_per_upstream",
+        max_connections_per_upstream,
+    );
     settings.put("proxy.max_header_bytes", header_bytes);
     settings.put("proxy.max_headers", headers);
     settings.put("proxy.max_target_bytes", target_bytes);

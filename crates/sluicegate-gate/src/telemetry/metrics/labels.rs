@@ -97,6 +97,8 @@ label! {
     Closed = "closed",
     /// The response was not valid HTTP.
     Protocol = "protocol",
+    /// No connection was free in time, and no further one is allowed.
+    Busy = "busy",
 }
 
 impl Label for ConnectionRefusal {
