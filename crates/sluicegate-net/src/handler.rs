@@ -15,6 +15,7 @@ use http_body_util::Full;
 use sluicegate_config::Bounds;
 
 use crate::activity::Activity;
+use crate::client_connections::ClientPermit;
 use crate::request_body::ClientBody;
 use crate::response::HttpResponse;
 use crate::upgrade::SwitchedServer;
@@ -66,6 +67,8 @@ pub struct Connection<H> {
     /// Size of the requests that are read on this connection.
     pub(crate) bounds: Bounds,
     pub(crate) activity: Arc<Activity>,
+    /// Counts for the client that the PROXY protocol named.
+    pub(crate) _client: ClientPermit,
 }
 
 impl<H> Connection<H> {
