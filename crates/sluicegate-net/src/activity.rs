@@ -51,6 +51,11 @@ pub(crate) enum ConnectionPhase {
 }
 
 impl Activity {
+    /// Buffers of a request, about.
+    pub(crate) const BYTES_OF_REQUEST: u64 = 64 << 10;
+    /// Bytes of a response that wait for a client that does not read, at most.
+    const BYTES_UNREAD: u64 = 256 << 10;
+
     /// State of a connection that was just accepted. It is in the header phase: a client that
     /// connects and says nothing has only the time of a header.
     pub(crate) fn new() -> Self {
@@ -151,6 +156,15 @@ impl Activity {
     /// Returns true while a write or a stream waits for the client to read.
     pub(crate) fn is_unread(&self) -> bool {
         self.is_write_blocked.load(Relaxed) || self.blocked_streams.load(Relaxed) > 0
+    }
+
+    /// Bytes that the connection may hold, estimated from its requests: each has buffers, and one
+    /// whose response is not read has full ones.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let requests = u64::from(self.requests.load(Relaxed));
+        let unread = u64::from(self.blocked_streams.load(Relaxed))
+            + u64::from(self.is_write_blocked.load(Relaxed));
+        requests * Self::BYTES_OF_REQUEST + unread * Self::BYTES_UNREAD
     }
 
     /// Returns true when no request is going on and everything is sent.

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 
 use self::opening::OpenError;
 use crate::activity::Activity;
+use crate::client_connections::{ClientAdmission, ClientPermit};
 use crate::client_io::ClientIo;
 use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
@@ -44,6 +45,9 @@ pub struct HttpServer {
     pub counters: Arc<ConnectionCounters>,
     /// Peers that must begin with the PROXY protocol.
     pub proxy_protocol_from: Vec<IpNet>,
+    /// Decides whether a client that the PROXY protocol names may have one more connection; `None`
+    /// admits any number. Other peers are asked about when they are accepted.
+    pub named_clients: Option<Arc<ClientAdmission>>,
     /// Becomes true when no request may begin any more.
     pub ending: watch::Receiver<bool>,
 }
@@ -80,9 +84,8 @@ impl HttpServer {
         let (activity, check) = (Arc::new(Activity::new()), TimeoutCheck::new(timeouts));
         let server = Arc::clone(&self);
         let for_io = Arc::clone(&activity);
-        let mut opening = Box::pin(async move {
-            opening::open(&server.proxy_protocol_from, tls, stream, peer, for_io).await
-        });
+        let mut opening =
+            Box::pin(async move { opening::open(&server, tls, stream, peer, for_io).await });
         async move {
             let _open = self.counters.open_connection();
             let mut supervisor = Box::pin(self.supervisor(Arc::clone(&activity), check)).await;
@@ -127,6 +130,7 @@ impl HttpServer {
             bounds: settings.bounds,
             activity: Arc::clone(&activity),
             private_connections: OnceLock::new(),
+            _client: ClientPermit::uncounted(),
         });
         let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
         let wire = ClientWire::new(Box::new(io));

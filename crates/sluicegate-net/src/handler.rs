@@ -15,6 +15,7 @@ use http_body_util::Full;
 use sluicegate_config::Bounds;
 
 use crate::activity::Activity;
+use crate::client_connections::ClientPermit;
 use crate::http1_client::PrivateConnections;
 use crate::request_body::ClientBody;
 use crate::response::HttpResponse;
@@ -69,6 +70,8 @@ pub struct Connection<H> {
     pub(crate) activity: Arc<Activity>,
     /// Connections to servers that belong to this client; most clients never have one.
     pub(crate) private_connections: OnceLock<Arc<PrivateConnections>>,
+    /// Counts for the client that the PROXY protocol named.
+    pub(crate) _client: ClientPermit,
 }
 
 impl<H> Connection<H> {

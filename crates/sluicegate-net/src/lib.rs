@@ -56,6 +56,7 @@
 //! let server = Arc::new(HttpServer {
 //!     counters: Arc::default(),
 //!     proxy_protocol_from: Vec::new(),
+//!     named_clients: None,
 //!     ending: ending.clone(),
 //! });
 //! let (counters, handler) = (Arc::clone(&server.counters), Arc::new(Hello));
@@ -98,7 +99,8 @@
 //! ```text
 //! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload, slots
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, frame_guard,
+//!               upload, slots
 //! a client      client_io, client_wire, request_body
 //! servers       upgrade, http1_client, http2_client
 //! the seam      handler
@@ -109,6 +111,7 @@
 
 mod activity;
 mod body_error;
+mod client_connections;
 mod client_io;
 mod client_wire;
 mod connection;
@@ -125,6 +128,7 @@ pub mod http2_client;
 mod inherited;
 mod lingering;
 pub mod listen;
+mod overload;
 mod proxy_protocol;
 mod request_body;
 mod response;
@@ -142,6 +146,7 @@ mod wake_flag;
 mod wire;
 
 pub use body_error::BodyError;
+pub use client_connections::{ClientAdmission, ClientConnections, ClientPermit};
 pub use client_wire::WireBody;
 pub use connection::{ConnectionSettings, HttpServer};
 pub use cores::{CoreSettings, Cores, Endpoint};
@@ -154,6 +159,7 @@ pub use http1_client::{
 };
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
+pub use overload::{OverloadStage, OverloadState, ShedConnection};
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;

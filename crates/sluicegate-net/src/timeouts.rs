@@ -160,6 +160,11 @@ impl TimeoutCheck {
         }
     }
 
+    /// Time for which nothing has changed, in whole ticks.
+    pub(crate) fn still(&self) -> Duration {
+        self.policy.tick.saturating_mul(self.still_ticks)
+    }
+
     /// Lets an idle connection be idle for this much longer, to come to its end.
     pub(crate) fn grant_time(&mut self, time: Duration) {
         self.still_ticks = self.policy.idle.saturating_sub(self.policy.ticks(time));

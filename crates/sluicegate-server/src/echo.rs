@@ -44,6 +44,7 @@ async fn serve(socket: TcpListener) {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let (handler, settings) = (Arc::new(Echo), settings());

@@ -38,6 +38,7 @@ mod imported;
 mod jwks_url;
 mod limit_options;
 mod logs;
+mod memory_budget;
 mod operator;
 mod operator_commands;
 mod packaging;

@@ -29,6 +29,14 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
                 1_024,
                 1..=1_000_000,
             ),
+            // Zero is any number, as for the factor of a limit.
+            max_connections_per_client: Some(number(
+                section,
+                "max_connections_per_client",
+                1_000,
+                0..=10_000_000,
+            ))
+            .filter(|most| *most > 0),
             bounds: bounds(section),
             refused_requests: refused_requests(section.subsection("refused_requests").as_ref()),
             proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),

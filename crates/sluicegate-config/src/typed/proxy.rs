@@ -21,6 +21,9 @@ pub struct Proxy {
     pub max_connections: usize,
     /// The most connections to one server, of all threads, 1 to 1,000,000.
     pub max_connections_per_upstream: usize,
+    /// The most connections of one client address at a time, addresses grouped as keys by
+    /// `client_ip` are, 1 to 10,000,000; `None` is any number. Trusted proxies are not counted.
+    pub max_connections_per_client: Option<usize>,
     /// The largest request.
     pub bounds: Bounds,
     /// The quota of each client address for requests that are refused before any limit is asked;

@@ -51,6 +51,7 @@ fn serve() -> Served {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let handler = Arc::new(PathHandler::default());
@@ -91,6 +92,7 @@ async fn a_connection_that_waits_takes_little_memory() {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending: watch::channel(false).1,
     });
     let peer = accepted.unwrap().1;
@@ -226,6 +228,7 @@ async fn a_connection_waits_in_little_memory() {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

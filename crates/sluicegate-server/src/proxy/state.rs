@@ -1,6 +1,7 @@
 //! The proxy's part of the configuration in force, and the state that outlives it: servers and
 //! their health.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
 use sluicegate_gate::external::Backend;
 use sluicegate_gate::gate::Gate;
 use sluicegate_gate::snapshot::Snapshot;
-use sluicegate_net::{TrailerFilter, tls};
+use sluicegate_net::{ClientConnections, ClientPermit, TrailerFilter, tls};
 
+use super::client_bound::ClientBound;
 use super::refused_requests::RefusedRequests;
 use super::rewrite;
 use super::upstream::{RouteTable, ServerRegistry, UpstreamServer};
@@ -32,6 +34,8 @@ pub(crate) struct ProxySettings {
     pub(super) timeouts: Timeouts,
     /// The most connections to one server.
     max_connections_per_upstream: usize,
+    /// How many connections one client may have.
+    pub(super) client_bound: ClientBound,
     /// Headers that limits and credentials are read from.
     pub(super) key_headers: Arc<[HeaderName]>,
     /// Counts requests that are refused before any limit is asked.
@@ -70,6 +74,8 @@ impl ProxySettings {
 pub(crate) struct ProxyState {
     pub(super) gate: Arc<Gate>,
     current: ArcSwap<ProxySnapshot>,
+    /// The open connections of each client.
+    clients: Arc<ClientConnections>,
     servers: ServerRegistry,
     /// The port of the built-in server, if it runs.
     echo: Option<u16>,
@@ -93,6 +99,7 @@ impl ProxyState {
         Ok(Self {
             gate: Arc::clone(gate),
             current: ArcSwap::from_pointee(snapshot),
+            clients: Arc::default(),
             servers,
             echo,
         })
@@ -101,6 +108,11 @@ impl ProxyState {
     /// The configuration in force; a request takes it once and keeps it.
     pub(super) fn snapshot(&self) -> Guard<Arc<ProxySnapshot>> {
         self.current.load()
+    }
+
+    /// Counts a connection of a client; `None` when it has too many already.
+    pub(super) fn admit_client(&self, client: IpAddr) -> Option<ClientPermit> {
+        self.snapshot().client_bound.admit(&self.clients, client)
     }
 
     /// Makes the settings of another configuration, or says everything that is wrong with it. A
@@ -162,6 +174,7 @@ fn settings(
                 bounds: proxy.bounds,
                 timeouts: proxy.timeouts,
                 max_connections_per_upstream: proxy.max_connections_per_upstream,
+                client_bound: ClientBound::new(config, proxy),
                 refused_requests: RefusedRequests::new(
                     proxy.refused_requests,
                     config.client_ip.prefixes,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sluicegate_config as config;
 use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy, Quota};
-use sluicegate_server::Embedded;
+use sluicegate_server::{Embedded, UsedMemory};
 
 /// A running proxy; it ends when dropped.
 pub struct Edge {
@@ -29,7 +29,21 @@ impl Edge {
     ) -> Self {
         let mut config = config(upstream, limits);
         set(&mut config);
-        let server = Embedded::start(config).unwrap();
+        Self::of(Embedded::start(config).unwrap())
+    }
+
+    /// The same without limits, where `used_memory` says how much memory is used.
+    pub fn with_used_memory(
+        upstream: SocketAddr,
+        set: impl FnOnce(&mut config::Config),
+        used_memory: Box<UsedMemory>,
+    ) -> Self {
+        let mut config = config(upstream, Vec::new());
+        set(&mut config);
+        Self::of(Embedded::with_used_memory(config, used_memory).unwrap())
+    }
+
+    fn of(server: Embedded) -> Self {
         Self {
             address: server.proxy_addresses()[0],
             server,
@@ -77,6 +91,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             },
             max_connections: 10_000,
             max_connections_per_upstream: 1_024,
+            max_connections_per_client: None,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,
@@ -92,6 +107,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             listen: None,
             token_file: None,
         },
+        overload: config::Overload::default(),
         client_ip: config::ClientIp {
             trusted_proxies: Vec::new(),
             header: config::ProxyHeader::default(),

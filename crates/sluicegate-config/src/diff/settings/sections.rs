@@ -8,8 +8,8 @@ use crate::summary::{and, quota_in_words, share_in_words, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
     CredentialPolicy, Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec,
-    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Principals,
-    Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
+    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Overload,
+    Principals, Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
 };
 
 /// Every setting of these sections.
@@ -18,6 +18,7 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         proxy,
         decisions,
         admin,
+        overload,
         client_ip,
         principals,
         external,
@@ -37,6 +38,8 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         self::proxy(proxy, settings);
     }
     listeners(decisions, admin, settings);
+    let Overload { memory } = overload;
+    settings.put("overload.memory", memory);
     let ClientIp {
         trusted_proxies,
         header,
@@ -81,6 +84,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         timeouts,
         max_connections,
         max_connections_per_upstream,
+        max_connections_per_client,
         bounds,
         refused_requests,
         proxy_protocol_from,
@@ -119,6 +123,10 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     settings.put(
         "proxy.max_connections_per_upstream",
         max_connections_per_upstream,
+    );
+    settings.put(
+        "proxy.max_connections_per_client",
+        max_connections_per_client.map_or_else(|| "any number".to_owned(), |most| most.to_string()),
     );
     settings.put("proxy.max_header_bytes", header_bytes);
     settings.put("proxy.max_headers", headers);

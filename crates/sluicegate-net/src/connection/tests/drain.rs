@@ -23,6 +23,7 @@ async fn serve_socket(
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let served = server.serve(Arc::new(PathHandler::default()), settings, stream, peer);

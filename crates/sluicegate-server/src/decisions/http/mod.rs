@@ -59,6 +59,7 @@ impl HttpProtocol {
                 // Not those of the metrics, which count the clients of the proxy.
                 counters: Arc::default(),
                 proxy_protocol_from: Vec::new(),
+                named_clients: None,
                 ending: ending.clone(),
             }),
             settings: ConnectionSettings {
