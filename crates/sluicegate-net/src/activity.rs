@@ -23,8 +23,6 @@ pub(crate) struct Activity {
     written: AtomicU64,
     /// The last write did not go through: the client has yet to take what was sent.
     is_write_blocked: AtomicBool,
-    /// Response bodies over HTTP/2 that wait for the client to open its window.
-    blocked_streams: AtomicU32,
     is_given_up: AtomicBool,
     is_flooded: AtomicBool,
 }
@@ -80,16 +78,6 @@ impl Activity {
     /// Records a write that has to wait for the client.
     pub(crate) fn record_blocked_write(&self) {
         self.is_write_blocked.store(true, Relaxed);
-    }
-
-    /// Records that one more stream waits for the client's window.
-    pub(crate) fn block_stream(&self) {
-        self.blocked_streams.fetch_add(1, Relaxed);
-    }
-
-    /// Records that one of those streams waits no longer.
-    pub(crate) fn unblock_stream(&self) {
-        self.blocked_streams.fetch_sub(1, Relaxed);
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.
@@ -148,9 +136,10 @@ impl Activity {
         self.written.load(Relaxed)
     }
 
-    /// Returns true while a write or a stream waits for the client to read.
+    /// Returns true while a write waits for the client to read. The streams of HTTP/2 wait for
+    /// other reasons too, each with a clock of its own.
     pub(crate) fn is_unread(&self) -> bool {
-        self.is_write_blocked.load(Relaxed) || self.blocked_streams.load(Relaxed) > 0
+        self.is_write_blocked.load(Relaxed)
     }
 
     /// Returns true when no request is going on and everything is sent.

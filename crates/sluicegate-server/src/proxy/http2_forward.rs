@@ -9,6 +9,7 @@ use super::body::BodySource;
 use super::forward::{ForwardContext, in_time, record_failure, to_http2};
 use super::forward_failure::ForwardFailure;
 use super::rewrite;
+use super::server_clock::ServerClock;
 use super::upstream::UpstreamServer;
 
 /// Sends a request over an open connection, and waits for the head of the response.
@@ -19,23 +20,25 @@ pub(super) async fn send(
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let metrics = &forwarding.caller.handler.gate.metrics;
-    let progress = body.progress();
+    let (upload, steady) = (body.progress(), body.steady_progress());
     let is_head = parts.method == Method::HEAD;
     let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
     let exchange = async {
         sender.ready().await?;
         sender.send_request(request).await
     };
-    let mut response = in_time(forwarding, progress, exchange)
+    let mut response = in_time(forwarding, steady, exchange)
         .await
-        .inspect_err(|failure| record_failure(server, failure, metrics))?;
+        .inspect_err(|failure| record_failure(forwarding, server, upload.as_deref(), failure))?;
     server.succeeded();
     rewrite::to_client(&mut response, is_head);
     let (head, body) = response.into_parts();
     Ok(HttpResponse::new(
         head.status,
         ResponseLines::from_map(&head.headers),
-        BodySource::Stream(body),
+        BodySource::Stream(
+            body,
+            ServerClock::new(forwarding.server_stall_timeout(), upload),
+        ),
     ))
 }

@@ -30,6 +30,8 @@ pub(crate) struct ProxySettings {
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) bounds: Bounds,
     pub(super) timeouts: Timeouts,
+    /// The most bytes of bodies that wait for one connection of HTTP/2.
+    pub(super) max_buffered_per_connection: usize,
     /// Headers that limits and credentials are read from.
     pub(super) key_headers: Arc<[HeaderName]>,
     /// Counts requests that are refused before any limit is asked.
@@ -152,6 +154,7 @@ fn settings(
                 tls,
                 bounds: proxy.bounds,
                 timeouts: proxy.timeouts,
+                max_buffered_per_connection: proxy.max_buffered_per_connection,
                 refused_requests: RefusedRequests::new(
                     proxy.refused_requests,
                     config.client_ip.prefixes,

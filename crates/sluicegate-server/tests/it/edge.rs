@@ -65,11 +65,14 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             timeouts: config::Timeouts {
                 header: millis(2000),
                 idle: millis(2000),
+                stalled_client: millis(2000),
+                stalled_server: millis(10_000),
                 connect: millis(5000),
                 request: millis(10_000),
                 drain: millis(100),
             },
             max_connections: 10_000,
+            max_buffered_per_connection: 1 << 20,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,

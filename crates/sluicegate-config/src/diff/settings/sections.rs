@@ -80,6 +80,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         tls,
         timeouts,
         max_connections,
+        max_buffered_per_connection,
         bounds,
         refused_requests,
         proxy_protocol_from,
@@ -97,12 +98,16 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     let Timeouts {
         header,
         idle,
+        stalled_client,
+        stalled_server,
         connect,
         request,
         drain,
     } = timeouts;
     settings.put("proxy.timeouts.header", header);
     settings.put("proxy.timeouts.idle", idle);
+    settings.put("proxy.timeouts.stalled_client", stalled_client);
+    settings.put("proxy.timeouts.stalled_server", stalled_server);
     settings.put("proxy.timeouts.connect", connect);
     settings.put("proxy.timeouts.request", request);
     settings.put("proxy.timeouts.drain", drain);
@@ -113,6 +118,10 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         body_bytes,
     } = bounds;
     settings.put("proxy.max_connections", max_connections);
+    settings.put(
+        "proxy.max_buffered_per_connection",
+        max_buffered_per_connection,
+    );
     settings.put("proxy.max_header_bytes", header_bytes);
     settings.put("proxy.max_headers", headers);
     settings.put("proxy.max_target_bytes", target_bytes);

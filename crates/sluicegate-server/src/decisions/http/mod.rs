@@ -69,6 +69,7 @@ impl HttpProtocol {
                     target_bytes: HEADER_BYTES_MAX,
                     body_bytes: None,
                 },
+                buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
                 tls: None,
             },
         }
