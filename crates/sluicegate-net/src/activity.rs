@@ -23,6 +23,8 @@ pub(crate) struct Activity {
     written: AtomicU64,
     /// The last write did not go through: the client has yet to take what was sent.
     is_write_blocked: AtomicBool,
+    /// The window with which a client of HTTP/2 begins each stream.
+    initial_window: AtomicU32,
     is_given_up: AtomicBool,
     is_flooded: AtomicBool,
 }
@@ -78,6 +80,16 @@ impl Activity {
     /// Records a write that has to wait for the client.
     pub(crate) fn record_blocked_write(&self) {
         self.is_write_blocked.store(true, Relaxed);
+    }
+
+    /// Records the window with which the client begins each stream.
+    pub(crate) fn set_initial_window(&self, bytes: u32) {
+        self.initial_window.store(bytes, Relaxed);
+    }
+
+    /// The window with which the client begins each stream of HTTP/2.
+    pub(crate) fn initial_window(&self) -> u32 {
+        self.initial_window.load(Relaxed)
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.

@@ -99,6 +99,10 @@ impl<H> StreamGuard<H> {
         connection.activity.begin_request();
         Self { connection, clock }
     }
+
+    fn initial_window(&self) -> u32 {
+        self.connection.activity.initial_window()
+    }
 }
 
 impl<H> Drop for StreamGuard<H> {
@@ -148,7 +152,7 @@ impl<H: Handler> Body for StreamBody<H> {
                 None => *end = Some(HeldEnd::Bare),
             }
         }
-        ready!(guard.clock.poll_near_end(cx));
+        ready!(guard.clock.poll_near_end(cx, guard.initial_window()));
         Poll::Ready(match end.take() {
             Some(HeldEnd::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
             Some(HeldEnd::Bare) | None => None,
@@ -156,7 +160,9 @@ impl<H: Handler> Body for StreamBody<H> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.end.is_none() && self.body.is_end_stream() && self.guard.clock.is_near_end()
+        let Self { body, guard, end } = self;
+        let is_over = end.is_none() && body.is_end_stream();
+        is_over && guard.clock.is_near_end(guard.initial_window())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -53,6 +53,8 @@ struct ClockEntry {
     waited_ticks: u32,
     /// Bytes that had left when that wait began.
     taken_before: u64,
+    /// Its task was ended. Its last part may be on the way to the socket for a while.
+    is_reset: bool,
 }
 
 /// Bytes that may wait for one client, by how much it owes to its connection already.
@@ -122,6 +124,7 @@ impl StreamClocks {
             clock: Arc::downgrade(&clock),
             waited_ticks: 0,
             taken_before: 0,
+            is_reset: false,
         });
         let before = registry.latest.replace(Arc::clone(&clock));
         // Its end takes the lock.
@@ -153,6 +156,7 @@ impl StreamClocks {
                 match clock.task().take() {
                     Some(task) => {
                         task.abort();
+                        entry.is_reset = true;
                         stalled.reset += 1;
                     }
                     None => stalled.is_connection_stalled = true,
@@ -216,7 +220,7 @@ impl ClockEntry {
     /// left in it are compared with the least that must.
     fn is_stalled(&mut self, clock: &StreamClock, policy: UnreadPolicy) -> bool {
         let taken = clock.taken.load(Relaxed);
-        if clock.owed() == 0 {
+        if clock.owed() == 0 || self.is_reset {
             (self.waited_ticks, self.taken_before) = (0, taken);
             return false;
         }
@@ -250,16 +254,17 @@ impl StreamClock {
     }
 
     /// Ready when so little is owed that the end of the response may follow.
-    pub(crate) fn poll_near_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_near_end(&self, cx: &mut Context<'_>, window: u32) -> Poll<()> {
         self.connection
-            .poll_until(cx, || self.is_near_end().then_some(()))
+            .poll_until(cx, || self.is_near_end(window).then_some(()))
     }
 
-    /// Returns true when the rest of the response is small. After its end nobody can reset the
-    /// stream any more, so the end is held back while much of it is unread.
-    pub(crate) fn is_near_end(&self) -> bool {
+    /// Returns true when the rest of the response is small, and smaller than the `window` with
+    /// which its client begins a stream. After the end nobody can reset the stream any more, so
+    /// the end is held back while the rest may be left unread.
+    pub(crate) fn is_near_end(&self, window: u32) -> bool {
         const SMALL: usize = 16 * 1024;
-        self.owed() <= SMALL
+        self.owed() <= SMALL.min(window as usize)
     }
 
     /// Counts a part as owed until it has left.
@@ -378,9 +383,12 @@ mod tests {
     #[tokio::test]
     async fn a_stream_must_be_read_at_a_hundred_bytes_a_second() {
         let clocks = StreamClocks::new(1 << 20);
-        let stream = stream(&clocks);
-        let mut slow = part(&stream, 10_000);
-        assert_eq!(ticks(&clocks, || slow.advance(60)), None);
+        let first = stream(&clocks);
+        let mut fast_enough = part(&first, 10_000);
+        assert_eq!(ticks(&clocks, || fast_enough.advance(60)), None);
+        drop(fast_enough);
+        let second = stream(&clocks);
+        let mut slow = part(&second, 10_000);
         assert_eq!(ticks(&clocks, || slow.advance(10)), Some((9, ONE_RESET)));
     }
 

@@ -149,14 +149,16 @@ impl TimeoutCheck {
             ConnectionPhase::Header => self.header_ticks + 1,
             ConnectionPhase::Idle | ConnectionPhase::Busy => 0,
         };
+        let is_unread = activity.is_unread();
         self.idle_ticks = match phase {
             ConnectionPhase::Busy => 0,
-            _ if has_begun => 0,
+            // The client still takes its last response.
+            _ if has_begun || is_unread => 0,
             // A header that has begun has its own time on top.
             ConnectionPhase::Header | ConnectionPhase::Idle => self.idle_ticks.saturating_add(1),
         };
         let is_unread_for_too_long =
-            self.is_unread_for_too_long(activity.is_unread(), activity.bytes_written());
+            self.is_unread_for_too_long(is_unread, activity.bytes_written());
         match phase {
             ConnectionPhase::Header if self.header_ticks > self.policy.header => {
                 Some(Expired::Header)
