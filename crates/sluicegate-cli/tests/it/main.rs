@@ -51,6 +51,7 @@ mod restart;
 mod rewriting;
 mod slow_clients;
 mod slowhttptest;
+mod stalled;
 mod switches;
 mod systemd;
 mod traces;

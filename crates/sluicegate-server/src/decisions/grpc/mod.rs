@@ -145,28 +145,25 @@ async fn serve(
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
     let mut time = pin!(tokio::time::sleep(ConnectionUse::FIRST));
     let (mut stays, mut was_checked) = (false, false);
-    loop {
+    // The time for calls under way; when the process ends, it is the one that waits.
+    let longest = loop {
         tokio::select! {
             // An error ends this connection only; its gateway sees it close.
             _ = connection.as_mut() => return,
-            _ = ending.wait_for(|ending| *ending) => break,
+            _ = ending.wait_for(|ending| *ending) => break Duration::MAX,
             () = time.as_mut(), if !stays => match used.next() {
                 Stay::Forever => stays = true,
                 Stay::For(longer) => {
                     was_checked = true;
                     time.as_mut().reset(Instant::now() + longer);
                 }
-                Stay::No if was_checked => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = tokio::time::timeout(PATIENCE, connection).await;
-                    return;
-                }
+                Stay::No if was_checked => break PATIENCE,
                 Stay::No => return,
             },
         }
-    }
+    };
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    let _ = tokio::time::timeout(longest, connection).await;
 }
 
 /// The settings of HTTP/2, with bounds against floods of streams and resets.
