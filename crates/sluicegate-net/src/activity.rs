@@ -23,8 +23,10 @@ pub(crate) struct Activity {
     written: AtomicU64,
     /// The last write did not go through: the client has yet to take what was sent.
     is_write_blocked: AtomicBool,
-    /// Response bodies over HTTP/2 that wait for the client to open its window.
-    blocked_streams: AtomicU32,
+    /// Bytes of bodies that wait for a client of HTTP/2.
+    waiting: AtomicU64,
+    /// The window with which a client of HTTP/2 begins each stream.
+    initial_window: AtomicU32,
     is_given_up: AtomicBool,
     is_flooded: AtomicBool,
 }
@@ -87,14 +89,14 @@ impl Activity {
         self.is_write_blocked.store(true, Relaxed);
     }
 
-    /// Records that one more stream waits for the client's window.
-    pub(crate) fn block_stream(&self) {
-        self.blocked_streams.fetch_add(1, Relaxed);
+    /// Records the window with which the client begins each stream.
+    pub(crate) fn set_initial_window(&self, bytes: u32) {
+        self.initial_window.store(bytes, Relaxed);
     }
 
-    /// Records that one of those streams waits no longer.
-    pub(crate) fn unblock_stream(&self) {
-        self.blocked_streams.fetch_sub(1, Relaxed);
+    /// The window with which the client begins each stream of HTTP/2.
+    pub(crate) fn initial_window(&self) -> u32 {
+        self.initial_window.load(Relaxed)
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.
@@ -153,18 +155,25 @@ impl Activity {
         self.written.load(Relaxed)
     }
 
-    /// Returns true while a write or a stream waits for the client to read.
+    /// Returns true while a write waits for the client to read. The streams of HTTP/2 wait for
+    /// other reasons too, each with a clock of its own.
     pub(crate) fn is_unread(&self) -> bool {
-        self.is_write_blocked.load(Relaxed) || self.blocked_streams.load(Relaxed) > 0
+        self.is_write_blocked.load(Relaxed)
     }
 
-    /// Bytes that the connection may hold, estimated from its requests: each has buffers, and one
-    /// whose response is not read has full ones.
+    /// Records the bytes of bodies that wait for the client of HTTP/2.
+    pub(crate) fn record_waiting(&self, bytes: usize) {
+        self.waiting.store(bytes as u64, Relaxed);
+    }
+
+    /// Bytes that the connection may hold, estimated from its requests: each has buffers, and a
+    /// response that is not read has full ones.
     pub(crate) fn held_bytes(&self) -> u64 {
         let requests = u64::from(self.requests.load(Relaxed));
-        let unread = u64::from(self.blocked_streams.load(Relaxed))
-            + u64::from(self.is_write_blocked.load(Relaxed));
-        requests * Self::BYTES_OF_REQUEST + unread * Self::BYTES_UNREAD
+        let unread = u64::from(self.is_write_blocked.load(Relaxed));
+        requests * Self::BYTES_OF_REQUEST
+            + unread * Self::BYTES_UNREAD
+            + self.waiting.load(Relaxed)
     }
 
     /// Returns true when no request is going on and everything is sent.

@@ -16,6 +16,8 @@ pub enum BodyError {
     TooLarge,
     /// The body is shorter or longer than its Content-Length.
     Length,
+    /// The client stopped sending.
+    Stalled,
 }
 
 impl fmt::Display for BodyError {
@@ -26,6 +28,7 @@ impl fmt::Display for BodyError {
             Self::Stream(error) => error.fmt(f),
             Self::TooLarge => f.write_str("the body is larger than allowed"),
             Self::Length => f.write_str("the body is not as long as its Content-Length"),
+            Self::Stalled => f.write_str("the client stopped in the middle of the body"),
         }
     }
 }

@@ -93,12 +93,12 @@ impl ClientIo {
         let Some(guard) = &mut self.guard else {
             return Ok(());
         };
-        guard
-            .record(bytes, self.activity.bytes_written())
-            .map_err(|flood| {
-                self.activity.record_flood();
-                io::Error::other(flood)
-            })
+        let counted = guard.record(bytes, self.activity.bytes_written());
+        self.activity.set_initial_window(guard.initial_window());
+        counted.map_err(|flood| {
+            self.activity.record_flood();
+            io::Error::other(flood)
+        })
     }
 
     /// Records the result of a write. `Pending` means that the client's buffers are full.

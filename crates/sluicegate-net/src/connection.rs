@@ -59,8 +59,15 @@ pub struct ConnectionSettings {
     pub timeouts: TimeoutPolicy,
     /// Sizes of requests that are read.
     pub bounds: Bounds,
+    /// The most bytes of bodies that wait for a connection of HTTP/2, in both directions together.
+    pub buffered_bytes_max: usize,
     /// The certificate; `None` is a connection without TLS.
     pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl ConnectionSettings {
+    /// The usual value of [`ConnectionSettings::buffered_bytes_max`].
+    pub const BUFFERED_BYTES_MAX: usize = 1024 * 1024;
 }
 
 impl HttpServer {
@@ -79,6 +86,7 @@ impl HttpServer {
         let ConnectionSettings {
             timeouts,
             bounds,
+            buffered_bytes_max,
             tls,
         } = settings;
         let (activity, check) = (Arc::new(Activity::new()), TimeoutCheck::new(timeouts));
@@ -104,7 +112,8 @@ impl HttpServer {
                 Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
             };
             if connection.is_http2 {
-                Box::pin(serve_http2(&mut supervisor, io, connection)).await;
+                let served = serve_http2(&mut supervisor, io, connection, buffered_bytes_max);
+                Box::pin(served).await;
             } else {
                 serve_http1(&mut supervisor, ClientWire::new(io), &connection).await;
             }
@@ -158,9 +167,13 @@ async fn serve_http2<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     io: Box<ClientIo>,
     connection: Arc<Connection<H>>,
+    buffered_bytes_max: usize,
 ) {
-    let builder = streams::builder(&connection.bounds);
-    let service = service_fn(move |request| streams::answer(Arc::clone(&connection), request));
+    let (builder, clocks) = streams::builder(&connection.bounds, buffered_bytes_max);
+    supervisor.streams = Some(Arc::clone(&clocks));
+    let service = service_fn(move |request| {
+        streams::answer(Arc::clone(&connection), clocks.begin(), request)
+    });
     let io = TokioIo::new(Lingering::new(io));
     let mut served = Box::pin(builder.serve_connection(io, service));
     // The client is told with GOAWAY that it has to open another connection, and once more a round

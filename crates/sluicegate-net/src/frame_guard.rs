@@ -26,6 +26,11 @@ pub(crate) struct FrameGuard {
     continuations: u32,
     /// Some of a request's header has come, and more frames of it must follow.
     in_header: bool,
+    /// The setting in the payload of a SETTINGS frame, as far as it has come.
+    setting: [u8; SETTING],
+    setting_length: usize,
+    /// The window with which the client begins each stream.
+    initial_window: u32,
 }
 
 /// The client sends too many frames; names the type of the last one.
@@ -46,6 +51,11 @@ impl std::error::Error for Flood {}
 const FRAME_HEAD: usize = 9;
 /// Bytes of `PRI * HTTP/2.0` and the rest of the client's preface.
 const PREFACE: usize = 24;
+/// Bytes of one setting: its number and its value.
+const SETTING: usize = 6;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+/// The window of clients that name none.
+const INITIAL_WINDOW: u32 = 65_535;
 /// Credit of a new connection: about a hundred pings.
 const CREDIT_AT_FIRST: i64 = 1_000;
 /// A long-lived connection cannot save up for a flood.
@@ -77,7 +87,15 @@ impl FrameGuard {
             written: 0,
             continuations: 0,
             in_header: false,
+            setting: [0; SETTING],
+            setting_length: 0,
+            initial_window: INITIAL_WINDOW,
         }
+    }
+
+    /// The window with which the client begins each stream, by its last word.
+    pub(crate) fn initial_window(&self) -> u32 {
+        self.initial_window
     }
 
     /// Counts the frames in `bytes`, which may end anywhere within a frame. `written` is the
@@ -91,6 +109,9 @@ impl FrameGuard {
             let of_preface = self.preface_left.min(skipped);
             self.preface_left -= of_preface;
             self.payload_left -= skipped - of_preface;
+            if self.head[3] == SETTINGS {
+                self.read_settings(&bytes[of_preface..skipped]);
+            }
             bytes = &bytes[skipped..];
             let part = (FRAME_HEAD - self.head_length).min(bytes.len());
             self.head[self.head_length..][..part].copy_from_slice(&bytes[..part]);
@@ -109,8 +130,24 @@ impl FrameGuard {
         self.in_header || self.preface_left + self.payload_left + self.head_length > 0
     }
 
+    /// Reads settings out of a part of their frame.
+    fn read_settings(&mut self, payload: &[u8]) {
+        for byte in payload {
+            self.setting[self.setting_length] = *byte;
+            self.setting_length += 1;
+            if self.setting_length == SETTING {
+                self.setting_length = 0;
+                let [high, low, value @ ..] = self.setting;
+                if u16::from_be_bytes([high, low]) == INITIAL_WINDOW_SIZE {
+                    self.initial_window = u32::from_be_bytes(value);
+                }
+            }
+        }
+    }
+
     /// Adds the price of the frame whose head is complete.
     fn count(&mut self) -> Result<(), Flood> {
+        self.setting_length = 0;
         let [high, middle, low, kind, flags, ..] = self.head;
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.payload_left = length;
@@ -234,6 +271,19 @@ mod tests {
         ] {
             guard.record(bytes, 0).unwrap();
             assert_eq!(guard.is_mid_frame(), is_within, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_window_that_a_client_names_is_known_however_its_bytes_arrive() {
+        let mut settings = frame(SETTINGS, 0, 12);
+        settings[FRAME_HEAD..].copy_from_slice(&[0, 3, 0, 0, 0, 9, 0, 4, 0, 0, 1, 2]);
+        let bytes = [&[0; PREFACE][..], &settings, &frame(PING, 0, 8)].concat();
+        for piece in [1, 5, 7, 1_000] {
+            let mut guard = FrameGuard::new();
+            assert_eq!(guard.initial_window(), INITIAL_WINDOW);
+            (bytes.chunks(piece)).for_each(|piece| guard.record(piece, 0).unwrap());
+            assert_eq!(guard.initial_window(), 0x102, "{piece}");
         }
     }
 

@@ -111,6 +111,10 @@ pub trait ResponseBody:
     fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
         None
     }
+
+    /// Told over HTTP/2 before each poll: the next part should have at most so many bytes, because
+    /// it waits in memory until the client takes it. A body that was read already may ignore it.
+    fn limit_next_part(&mut self, _bytes_max: usize) {}
 }
 
 impl ResponseBody for Full<Bytes> {}

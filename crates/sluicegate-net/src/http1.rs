@@ -134,8 +134,14 @@ async fn answer<H: Handler>(
         .await
     {
         Some(Ok(())) => {}
-        // A response that breaks off must not look like a complete one, so nothing follows it.
-        Some(Err(_)) | None => return AfterResponse::Drop,
+        // A response that breaks off must not look like a complete one, so nothing follows it, and
+        // where its end is that of the connection, the connection is reset.
+        Some(Err(_)) | None => {
+            if outgoing.ends_with_connection() {
+                connection.activity.give_up();
+            }
+            return AfterResponse::Drop;
+        }
     }
     if let Some(server) = switched {
         wire.put_back();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
@@ -239,8 +239,19 @@ impl ServerWire {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        self.poll_read_at_most(cx, room, usize::MAX)
+    }
+
+    /// Reads at most `bytes_max`, also where there is more memory than the `room` that is needed.
+    fn poll_read_at_most(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: usize,
+        bytes_max: usize,
+    ) -> Poll<io::Result<usize>> {
         self.input.reserve(room);
-        pin!(self.stream.read_buf(&mut self.input)).poll(cx)
+        let mut input = (&mut self.input).limit(bytes_max);
+        pin!(self.stream.read_buf(&mut input)).poll(cx)
     }
 
     /// Returns true when the connection can take another request.
@@ -252,6 +263,8 @@ impl ServerWire {
 /// The body of a response. Polling it drives the connection that it comes from.
 pub struct ExchangeBody {
     framing: Framing,
+    /// Bytes to read at a time at most.
+    part_max: usize,
     /// The connection, until the last byte has come.
     exchange: Option<Exchange>,
     /// The client that a private connection belongs to. Without one it is closed.
@@ -262,6 +275,7 @@ impl ExchangeBody {
     fn new(framing: Framing, exchange: Exchange) -> Self {
         let mut body = Self {
             framing,
+            part_max: usize::MAX,
             exchange: Some(exchange),
             owner: None,
         };
@@ -276,6 +290,19 @@ impl ExchangeBody {
     pub fn is_private(&self) -> bool {
         let exchange = self.exchange.as_ref();
         exchange.is_some_and(|exchange| exchange.0.is_private)
+    }
+
+    /// Reads at most so many bytes at a time from now on.
+    pub fn limit_part(&mut self, bytes_max: usize) {
+        self.part_max = bytes_max.max(1);
+    }
+
+    /// Ready when the deadline has passed, which is the caller's. Uses the connection's own timer.
+    pub fn poll_deadline(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        match &mut self.exchange {
+            Some(Exchange(wire)) => wire.poll_deadline(cx, deadline),
+            None => Poll::Pending,
+        }
     }
 
     /// Lets only this client use the connection again.
@@ -324,7 +351,8 @@ impl ExchangeBody {
                 Decoded::Incomplete => {}
                 decoded => return Poll::Ready(Ok(decoded)),
             }
-            match ready!(wire.poll_read(cx, self.framing.room())) {
+            let room = self.framing.room().min(self.part_max);
+            match ready!(wire.poll_read_at_most(cx, room, self.part_max)) {
                 Ok(0) if self.framing.ends_with_connection() => {
                     return Poll::Ready(Ok(Decoded::End));
                 }

@@ -1,47 +1,68 @@
 //! Requests over HTTP/2. hyper speaks the protocol; here are its bounds, and the accounting that
-//! timeouts need.
+//! timeouts need. [`crate::stream_clocks`] has the clock of each stream.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use sluicegate_config::Bounds;
 
-use crate::handler::{Connection, Handler, IncomingRequest};
+use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
 use crate::request_body::ClientBody;
+use crate::stream_clocks::{STREAMS_MAX, SentPart, StreamClock, StreamClocks};
 use crate::validate;
 
-/// A server of HTTP/2 whose memory for one client is bounded: streams, header bytes, windows and
-/// unsent bytes.
-pub(crate) fn builder(bounds: &Bounds) -> http2::Builder<TokioExecutor> {
-    const WINDOW: u32 = 1 << 20;
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+/// A server of HTTP/2 whose memory for one client is bounded: streams, header bytes, and bytes of
+/// bodies. Of these, one half is for what comes and the other for what is sent.
+pub(crate) fn builder(
+    bounds: &Bounds,
+    buffered_bytes_max: usize,
+) -> (http2::Builder<StreamExecutor>, Arc<StreamClocks>) {
+    let half = buffered_bytes_max / 2;
+    let clocks = StreamClocks::new(half);
+    let window = u32::try_from(half).unwrap_or(u32::MAX >> 1);
+    let mut builder = http2::Builder::new(StreamExecutor(Arc::clone(&clocks)));
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(100)
+        .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(20)
         .max_local_error_reset_streams(100)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX))
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_send_buf_size(256 * 1024);
-    builder
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
+        .max_send_buf_size(clocks.part_max());
+    (builder, clocks)
+}
+
+/// Runs each stream in a task that its clock can end.
+#[derive(Clone)]
+pub(crate) struct StreamExecutor(Arc<StreamClocks>);
+
+impl<F> Executor<F> for StreamExecutor
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    /// hyper calls this right after the service that began the stream.
+    fn execute(&self, future: F) {
+        self.0.run(future);
+    }
 }
 
 /// Answers one request.
 pub(crate) async fn answer<H: Handler>(
     connection: Arc<Connection<H>>,
+    clock: Arc<StreamClock>,
     request: Request<Incoming>,
 ) -> Result<Response<StreamBody<H>>, Infallible> {
-    let guard = StreamGuard::new(connection);
+    let guard = StreamGuard::new(connection, clock);
     let (parts, body) = request.into_parts();
     let request = IncomingRequest {
         end: validate::body_end(&parts),
@@ -49,7 +70,11 @@ pub(crate) async fn answer<H: Handler>(
         body: ClientBody::Stream(body),
     };
     let response = H::handle(&guard.connection, request).await;
-    let response = response.map(|body| StreamBody { body, guard });
+    let response = response.map(|body| StreamBody {
+        body,
+        guard,
+        end: None,
+    });
     Ok(response.into_response())
 }
 
@@ -65,66 +90,79 @@ pub(crate) fn is_our_end(error: &hyper::Error) -> bool {
 /// client resets the stream.
 struct StreamGuard<H> {
     connection: Arc<Connection<H>>,
-    /// A part of the body was taken for sending and no other has been asked for since: the
-    /// client's window is closed.
-    is_blocked: bool,
+    clock: Arc<StreamClock>,
 }
 
 impl<H> StreamGuard<H> {
     /// Begins a request on this connection.
-    fn new(connection: Arc<Connection<H>>) -> Self {
+    fn new(connection: Arc<Connection<H>>, clock: Arc<StreamClock>) -> Self {
         connection.activity.begin_request();
-        Self {
-            connection,
-            is_blocked: false,
-        }
+        Self { connection, clock }
     }
 
-    /// Tells the activity when this stream begins or ends to wait for the client.
-    fn set_blocked(&mut self, is_blocked: bool) {
-        if self.is_blocked == is_blocked {
-            return;
-        }
-        self.is_blocked = is_blocked;
-        if is_blocked {
-            self.connection.activity.block_stream();
-        } else {
-            self.connection.activity.unblock_stream();
-        }
+    fn initial_window(&self) -> u32 {
+        self.connection.activity.initial_window()
     }
 }
 
 impl<H> Drop for StreamGuard<H> {
     fn drop(&mut self) {
-        self.set_blocked(false);
+        self.clock.forget_task();
         self.connection.activity.end_request();
     }
 }
 
-/// A response's body that records when the client does not read it. Over HTTP/1 the socket shows
-/// that; over HTTP/2 each stream has a window of its own, and hyper asks for the next part only
-/// when there is room for it.
+/// A response's body whose bytes are counted until they have left. Over HTTP/1 the socket shows
+/// what a client has yet to read; over HTTP/2 each stream has a window of its own.
 pub(crate) struct StreamBody<H: Handler> {
     body: H::Body,
     guard: StreamGuard<H>,
+    /// The end of the body, which is held back until most of the body has left.
+    end: Option<HeldEnd>,
+}
+
+/// The end of a body.
+enum HeldEnd {
+    Bare,
+    Trailers(HeaderMap),
 }
 
 impl<H: Handler> Body for StreamBody<H> {
-    type Data = Bytes;
+    type Data = SentPart;
     type Error = <H::Body as Body>::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        self.guard
-            .set_blocked(matches!(frame, Poll::Ready(Some(Ok(_)))));
-        frame
+    ) -> Poll<Option<Result<Frame<SentPart>, Self::Error>>> {
+        let Self { body, guard, end } = &mut *self;
+        if end.is_none() {
+            let room = ready!(guard.clock.poll_room(cx));
+            body.limit_next_part(room);
+            let frame = ready!(Pin::new(body).poll_frame(cx)).transpose()?;
+            match frame.map(Frame::into_data) {
+                Some(Ok(data)) => {
+                    let part = guard.clock.hand_over(data);
+                    return Poll::Ready(Some(Ok(Frame::data(part))));
+                }
+                Some(Err(other)) => {
+                    let trailers = other.into_trailers();
+                    *end = Some(trailers.map_or(HeldEnd::Bare, HeldEnd::Trailers));
+                }
+                None => *end = Some(HeldEnd::Bare),
+            }
+        }
+        ready!(guard.clock.poll_near_end(cx, guard.initial_window()));
+        Poll::Ready(match end.take() {
+            Some(HeldEnd::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
+            Some(HeldEnd::Bare) | None => None,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let Self { body, guard, end } = self;
+        let is_over = end.is_none() && body.is_end_stream();
+        is_over && guard.clock.is_near_end(guard.initial_window())
     }
 
     fn size_hint(&self) -> SizeHint {

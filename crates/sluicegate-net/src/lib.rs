@@ -51,6 +51,7 @@
 //!         target_bytes: 8 * 1024,
 //!         body_bytes: None,
 //!     },
+//!     buffered_bytes_max: 1024 * 1024,
 //!     tls: None,
 //! };
 //! let server = Arc::new(HttpServer {
@@ -134,6 +135,7 @@ mod request_body;
 mod response;
 mod slots;
 mod stall_timeout;
+mod stream_clocks;
 mod supervisor;
 mod timeouts;
 pub mod tls;

@@ -226,7 +226,7 @@ mod tests {
         };
         assert!(resets(&idle(), 0), "idle ones go before any request");
         let unread = busy(100);
-        (0..100).for_each(|_| unread.block_stream());
+        unread.record_waiting(100 << 20);
         assert!(resets(&unread, 0));
         assert!(!resets(&busy(100), 1) && resets(&busy(100), 2));
         assert!(!resets(&busy(1), 7) && resets(&busy(1), 8));

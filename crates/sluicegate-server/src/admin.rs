@@ -293,6 +293,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: HEADER_BYTES_MAX,
             body_bytes: None,
         },
+        buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
         tls: None,
     }
 }

@@ -74,6 +74,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: 64 * 1024,
             body_bytes: None,
         },
+        buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
         tls: None,
     }
 }

@@ -6,6 +6,7 @@
 
 mod connection;
 mod fields;
+mod server;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use crate::raw_socket;
 pub use connection::{H2Connection, Received};
 pub use fields::{field, get_fields, post_fields, push_integer, status};
+pub use server::serve_frames;
 
 /// The bytes with which a client begins.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -21,6 +23,8 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub const DATA: u8 = 0;
 /// Type of frames that begin a stream, or end it with trailers.
 pub const HEADERS: u8 = 1;
+/// Type of frames that nobody follows any more: the weight of a stream.
+pub const PRIORITY: u8 = 2;
 /// Type of frames that end a stream early.
 pub const RST_STREAM: u8 = 3;
 /// Type of frames with settings of the connection.

@@ -54,6 +54,7 @@ mod restart;
 mod rewriting;
 mod slow_clients;
 mod slowhttptest;
+mod stalled;
 mod switches;
 mod systemd;
 mod traces;

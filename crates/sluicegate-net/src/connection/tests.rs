@@ -80,6 +80,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: 1024,
             body_bytes: None,
         },
+        buffered_bytes_max: 1 << 20,
         tls: None,
     }
 }

@@ -100,6 +100,11 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         self.trailers.extend(trailers);
     }
 
+    /// Returns true when the receiver takes the end of the connection for the end of the message.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.framing == OutgoingFraming::WithConnection
+    }
+
     /// Returns true when the whole message has left.
     pub(crate) fn is_sent(&self) -> bool {
         !self.is_unflushed && self.body.is_none() && !self.is_broken

@@ -19,7 +19,6 @@ use http::uri::{Authority, Scheme};
 use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
 use sluicegate_gate::external::ExternalLimits;
-use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::http2_client;
 use sluicegate_net::{
@@ -34,6 +33,7 @@ use super::forward_failure::ForwardFailure;
 use super::grpc;
 use super::http2_forward;
 use super::rewrite::{self, Hop};
+use super::server_clock::ServerClock;
 use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
 use super::upstream::{ServerGroup, UpstreamServer};
@@ -57,6 +57,11 @@ impl ForwardContext<'_> {
         self.routing
             .and_then(|limits| limits.request_timeout)
             .map_or_else(|| self.snapshot.request_timeout(), Into::into)
+    }
+
+    /// The longest time for which a server may be silent in the middle of its response.
+    pub(super) fn server_stall_timeout(&self) -> Duration {
+        self.snapshot.timeouts.stalled_server.into()
     }
 }
 
@@ -91,7 +96,13 @@ pub(super) async fn forward(
     // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     let pace = pace_of(caller, parts);
-    let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace, &snapshot.trailers);
+    let body = ForwardedBody::new(
+        body,
+        snapshot.bounds.body_bytes,
+        pace,
+        snapshot.timeouts.stalled_client.into(),
+        &snapshot.trailers,
+    );
     send_in_turn(forwarding, &candidates, parts, body, is_repeatable).await
 }
 
@@ -291,16 +302,16 @@ async fn send(
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let progress = body.progress();
+    let (upload, steady) = (body.progress(), body.steady_progress());
     let exchange = request(exchange, forwarding, parts, body);
-    let answered = match progress {
+    let answered = match steady {
         None => {
             let longest = Some(forwarding.request_timeout());
             exchange.response(longest).await.map_err(Into::into)
         }
-        progress => Box::pin(in_time(forwarding, progress, exchange.response(None))).await,
+        steady => Box::pin(in_time(forwarding, steady, exchange.response(None))).await,
     };
-    answer(forwarding, server, answered)
+    answer(forwarding, server, upload, answered)
 }
 
 /// Sends a request without a body over an idle connection. Returns `None` if the server has closed it
@@ -315,7 +326,7 @@ async fn send_repeatable(
     let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
     match exchange.response(longest).await {
         Err(ExchangeError::NoResponse(_)) => None,
-        answered => Some(answer(forwarding, server, answered.map_err(Into::into))),
+        answered => Some(answer(forwarding, server, None, answered.map_err(Into::into))),
     }
 }
 
@@ -335,22 +346,22 @@ fn request(
 fn answer(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
+    upload: Option<Arc<UploadProgress>>,
     answered: Result<HttpResponse<ExchangeBody>, ForwardFailure>,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let ForwardContext {
-        caller, snapshot, ..
-    } = *forwarding;
+    let caller = forwarding.caller;
     let mut answer = answered
-        .inspect_err(|failure| record_failure(server, failure, &caller.handler.gate.metrics))?;
+        .inspect_err(|failure| record_failure(forwarding, server, upload.as_deref(), failure))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
         // Requests of an HTTP/2 client run side by side: none of them owns a connection.
         if answer.body.is_private() && !caller.is_http2 {
             answer.body.bind(caller.make_private_connections());
         }
-        return Ok(answer.map(BodySource::Exchange));
+        let clock = ServerClock::new(forwarding.server_stall_timeout(), upload);
+        return Ok(answer.map(|body| BodySource::Exchange(body, clock)));
     }
-    let idle = snapshot.timeouts.idle.into();
+    let idle = forwarding.snapshot.timeouts.idle.into();
     let answer = answer.map(|body| body.into_switched(idle));
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
         // The server switched protocols although the client did not ask for it.
@@ -421,11 +432,19 @@ fn reason_of(error: &io::Error) -> UpstreamFailure {
     }
 }
 
-/// Records a failure that is the server's: in its health and in the metrics.
-pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, metrics: &Metrics) {
+/// Records a failure: in the metrics, and in the server's health if it is the server's.
+pub(super) fn record_failure(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    upload: Option<&UploadProgress>,
+    failure: &ForwardFailure,
+) {
+    let metrics = &forwarding.caller.handler.gate.metrics;
     if let Some(reason) = failure.reason() {
         server.failed();
         metrics.upstream_failed(reason);
+    } else if upload.is_some_and(UploadProgress::is_stalled) {
+        metrics.connection_refused(ConnectionRefusal::Slow);
     }
 }
 

@@ -53,6 +53,7 @@ impl From<ExchangeError> for ForwardFailure {
                 words,
             },
             ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
+            ExchangeError::Body(BodyError::Stalled) => Self::TooSlow,
             ExchangeError::Body(_) => Self::Client,
             ExchangeError::TimedOut => Self::TooLate,
         }
@@ -74,6 +75,7 @@ impl From<hyper::Error> for ForwardFailure {
         while let Some(inner) = source {
             match inner.downcast_ref() {
                 Some(BodyError::TooLarge) => return Self::TooLarge,
+                Some(BodyError::Stalled) => return Self::TooSlow,
                 Some(_) => return Self::Client,
                 None => source = inner.source(),
             }

@@ -13,6 +13,7 @@ use super::connect::{NewConnection, take_connection};
 use super::forward::{ForwardContext, in_time, record_failure, to_http2};
 use super::forward_failure::ForwardFailure;
 use super::rewrite;
+use super::server_clock::ServerClock;
 use super::upstream::UpstreamServer;
 
 /// Sends a request over an open connection, and waits for the head of the response. A request that
@@ -24,8 +25,7 @@ pub(super) async fn send(
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let metrics = &forwarding.caller.handler.gate.metrics;
-    let progress = body.progress();
+    let (upload, steady) = (body.progress(), body.steady_progress());
     let is_head = parts.method == Method::HEAD;
     let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
     let (connection, begun) = (stream.connection().clone(), Instant::now());
@@ -37,13 +37,13 @@ pub(super) async fn send(
         let stream = redial(forwarding, server).await?;
         stream.send(unsent).await.map_err(ForwardFailure::from)
     };
-    let mut response = in_time(forwarding, progress, exchange)
+    let mut response = in_time(forwarding, steady, exchange)
         .await
         .inspect_err(|failure| {
             if matches!(failure, ForwardFailure::TooLate) {
                 connection.retire_if_silent(begun);
             }
-            record_failure(server, failure, metrics);
+            record_failure(forwarding, server, upload.as_deref(), failure);
         })?;
     server.succeeded();
     rewrite::to_client(&mut response, is_head);
@@ -51,7 +51,10 @@ pub(super) async fn send(
     Ok(HttpResponse::new(
         head.status,
         ResponseLines::from_map(&head.headers),
-        BodySource::Stream(body),
+        BodySource::Stream(
+            body,
+            ServerClock::new(forwarding.server_stall_timeout(), upload),
+        ),
     ))
 }
 

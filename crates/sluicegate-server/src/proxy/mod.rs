@@ -13,6 +13,7 @@ mod http2_forward;
 mod refused_requests;
 mod request_guard;
 pub(crate) mod rewrite;
+mod server_clock;
 mod service;
 mod state;
 pub(crate) mod upstream;
@@ -76,6 +77,7 @@ fn settings(snapshot: &ProxySnapshot) -> ConnectionSettings {
     ConnectionSettings {
         timeouts: TimeoutPolicy::new(&(&snapshot.timeouts).into()),
         bounds: snapshot.bounds,
+        buffered_bytes_max: snapshot.max_buffered_per_connection,
         tls: snapshot.tls.clone(),
     }
 }

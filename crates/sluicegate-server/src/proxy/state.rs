@@ -36,6 +36,8 @@ pub(crate) struct ProxySettings {
     max_connections_per_upstream: usize,
     /// How many connections one client may have.
     pub(super) client_bound: ClientBound,
+    /// The most bytes of bodies that wait for one connection of HTTP/2.
+    pub(super) max_buffered_per_connection: usize,
     /// Headers that limits and credentials are read from.
     pub(super) key_headers: Arc<[HeaderName]>,
     /// Counts requests that are refused before any limit is asked.
@@ -175,6 +177,7 @@ fn settings(
                 timeouts: proxy.timeouts,
                 max_connections_per_upstream: proxy.max_connections_per_upstream,
                 client_bound: ClientBound::new(config, proxy),
+                max_buffered_per_connection: proxy.max_buffered_per_connection,
                 refused_requests: RefusedRequests::new(
                     proxy.refused_requests,
                     config.client_ip.prefixes,

@@ -84,6 +84,8 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             timeouts: config::Timeouts {
                 header: millis(2000),
                 idle: millis(2000),
+                stalled_client: millis(2000),
+                stalled_server: millis(10_000),
                 connect: millis(5000),
                 upstream_wait: millis(1000),
                 request: millis(10_000),
@@ -92,6 +94,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             max_connections: 10_000,
             max_connections_per_upstream: 1_024,
             max_connections_per_client: None,
+            max_buffered_per_connection: 1 << 20,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,

@@ -85,6 +85,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         max_connections,
         max_connections_per_upstream,
         max_connections_per_client,
+        max_buffered_per_connection,
         bounds,
         refused_requests,
         proxy_protocol_from,
@@ -102,6 +103,8 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     let Timeouts {
         header,
         idle,
+        stalled_client,
+        stalled_server,
         connect,
         upstream_wait,
         request,
@@ -109,6 +112,8 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     } = timeouts;
     settings.put("proxy.timeouts.header", header);
     settings.put("proxy.timeouts.idle", idle);
+    settings.put("proxy.timeouts.stalled_client", stalled_client);
+    settings.put("proxy.timeouts.stalled_server", stalled_server);
     settings.put("proxy.timeouts.connect", connect);
     settings.put("proxy.timeouts.upstream_wait", upstream_wait);
     settings.put("proxy.timeouts.request", request);
@@ -127,6 +132,10 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     settings.put(
         "proxy.max_connections_per_client",
         max_connections_per_client.map_or_else(|| "any number".to_owned(), |most| most.to_string()),
+    );
+    settings.put(
+        "proxy.max_buffered_per_connection",
+        max_buffered_per_connection,
     );
     settings.put("proxy.max_header_bytes", header_bytes);
     settings.put("proxy.max_headers", headers);

@@ -93,6 +93,8 @@ label! {
     Tls = "tls",
     /// The response took too long.
     Timeout = "timeout",
+    /// The response began and stopped in the middle.
+    Stalled = "stalled",
     /// The connection ended before the response did.
     Closed = "closed",
     /// The response was not valid HTTP.
