@@ -77,20 +77,11 @@ pub(super) async fn forward(
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<ForwardedResponse, ForwardFailure> {
-    let ForwardContext {
-        caller, snapshot, ..
-    } = *forwarding;
+    let snapshot = forwarding.snapshot;
     let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
     // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
-    let pace = pace_of(caller, parts);
-    let body = ForwardedBody::new(
-        body,
-        snapshot.bounds.body_bytes,
-        pace,
-        snapshot.timeouts.stalled_client.into(),
-        &snapshot.trailers,
-    );
+    let body = forwarded_body(forwarding, parts, body);
     let mut unreachable = None;
     for server in candidates.in_turn() {
         let of_server = |answer| ForwardedResponse {
@@ -137,6 +128,22 @@ pub(super) async fn forward(
         }
     }
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+}
+
+/// The client's body on its way to a server, with its bounds.
+fn forwarded_body(
+    forwarding: &ForwardContext<'_>,
+    parts: &Parts,
+    body: ClientBody,
+) -> ForwardedBody {
+    let snapshot = forwarding.snapshot;
+    ForwardedBody::new(
+        body,
+        snapshot.bounds.body_bytes,
+        pace_of(forwarding.caller, parts),
+        snapshot.timeouts.stalled_client.into(),
+        &snapshot.trailers,
+    )
 }
 
 /// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
