@@ -117,7 +117,7 @@ impl<H> Drop for StreamGuard<H> {
 pub(crate) struct StreamBody<H: Handler> {
     body: H::Body,
     guard: StreamGuard<H>,
-    /// The end of the body, which is held back until most of the body has left.
+    /// The end of the body, which is held back while the client may leave the rest unread.
     end: Option<HeldEnd>,
 }
 
@@ -152,7 +152,7 @@ impl<H: Handler> Body for StreamBody<H> {
                 None => *end = Some(HeldEnd::Bare),
             }
         }
-        ready!(guard.clock.poll_near_end(cx, guard.initial_window()));
+        ready!(guard.clock.poll_end(cx, guard.initial_window()));
         Poll::Ready(match end.take() {
             Some(HeldEnd::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
             Some(HeldEnd::Bare) | None => None,
@@ -162,7 +162,7 @@ impl<H: Handler> Body for StreamBody<H> {
     fn is_end_stream(&self) -> bool {
         let Self { body, guard, end } = self;
         let is_over = end.is_none() && body.is_end_stream();
-        is_over && guard.clock.is_near_end(guard.initial_window())
+        is_over && guard.clock.may_end(guard.initial_window())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -258,18 +258,18 @@ impl StreamClock {
         self.connection.poll_until(cx, room)
     }
 
-    /// Ready when so little is owed that the end of the response may follow.
-    pub(crate) fn poll_near_end(&self, cx: &mut Context<'_>, window: u32) -> Poll<()> {
+    /// Ready when the end of the response may follow.
+    pub(crate) fn poll_end(&self, cx: &mut Context<'_>, window: u32) -> Poll<()> {
         self.connection
-            .poll_until(cx, || self.is_near_end(window).then_some(()))
+            .poll_until(cx, || self.may_end(window).then_some(()))
     }
 
-    /// Returns true when the rest of the response is small, and smaller than the `window` with
-    /// which its client begins a stream. After the end nobody can reset the stream any more, so
-    /// the end is held back while the rest may be left unread.
-    pub(crate) fn is_near_end(&self, window: u32) -> bool {
-        const SMALL: usize = 16 * 1024;
-        self.owed() <= SMALL.min(window as usize)
+    /// Returns true when everything has left, or is sure to fit into the `window` with which the
+    /// client begins a stream. After the end nobody can reset the stream any more, so the end is
+    /// held back while the window of the stream may keep the rest.
+    pub(crate) fn may_end(&self, window: u32) -> bool {
+        let owed = self.owed() as u64;
+        owed == 0 || self.taken.load(Relaxed) + owed <= u64::from(window)
     }
 
     /// Counts a part as owed until it has left.
@@ -432,5 +432,21 @@ mod tests {
             streams[0].poll_room(&mut cx),
             Poll::Ready(clocks.part_max())
         );
+    }
+
+    #[test]
+    fn the_end_of_a_response_waits_for_what_its_window_may_keep() {
+        let clocks = StreamClocks::new(1 << 20);
+        let stream = clocks.begin();
+        let mut first = part(&stream, 60);
+        assert!(stream.may_end(100), "all of it fits");
+        first.advance(50);
+        let second = part(&stream, 60);
+        assert!(!stream.may_end(100), "the window may be used up");
+        drop(first);
+        assert!(!stream.may_end(100));
+        drop(second);
+        assert!(stream.may_end(100), "everything has left");
+        assert!(stream.may_end(0));
     }
 }

@@ -4,7 +4,7 @@
 //! Instead each connection has one interval timer. At each tick, [`TimeoutCheck`] compares the
 //! connection's [`Activity`] with that of the tick before and counts for how many ticks in a row
 //! nothing has changed. A timeout has expired when the count exceeds the number of ticks that the
-//! [`TimeoutPolicy`] allows, so it ends at most one tick late, and an ordinary request costs
+//! [`TimeoutPolicy`] allows, so it ends at most two ticks late, and an ordinary request costs
 //! nothing at all.
 
 use std::time::Duration;

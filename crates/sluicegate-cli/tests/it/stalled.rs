@@ -71,9 +71,10 @@ impl CountedServer {
     }
 
     fn wait_for_open(&self, expected: usize) {
-        eventually("the connections to the server are as many as expected", || {
-            self.open() == expected
-        });
+        eventually(
+            "the connections to the server are as many as expected",
+            || self.open() == expected,
+        );
     }
 
     /// The proxy in front of it. Every stall may last a second, unless `timeouts` says otherwise.

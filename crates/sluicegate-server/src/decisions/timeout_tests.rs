@@ -95,8 +95,7 @@ async fn a_gateway_that_asks_nothing_is_given_up() {
     assert_eq!(took.as_secs(), 10);
 }
 
-const SHOULD_RATE_LIMIT: &str =
-    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// A message without a field, as it stands in a body.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
@@ -117,9 +116,8 @@ fn call(stream: u32, path: &str, message: Option<&[u8]>) -> Vec<u8> {
         field("te", "trailers"),
     ];
     let mut frames = frame(HEADERS, END_HEADERS, stream, &fields.concat());
-    frames.extend(message.map_or_else(Vec::new, |message| {
-        frame(DATA, END_STREAM, stream, message)
-    }));
+    frames
+        .extend(message.map_or_else(Vec::new, |message| frame(DATA, END_STREAM, stream, message)));
     frames
 }
 
@@ -159,7 +157,10 @@ fn is_answered(mut frames: &[u8]) -> bool {
 async fn a_call_without_the_token_makes_no_connection_permanent() {
     let token = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(token.path(), "0123456789abcdef0123456789abcdef").unwrap();
-    for path in [SHOULD_RATE_LIMIT, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"] {
+    for path in [
+        SHOULD_RATE_LIMIT,
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ] {
         let (mut near, served) = gateway(Some(token.path())).await;
         near.write_all(&call(1, path, Some(EMPTY_MESSAGE)))
             .await
@@ -179,7 +180,8 @@ async fn a_call_without_the_token_makes_no_connection_permanent() {
     );
 }
 
-/// Probes come every ten seconds to every minute; a connection without them for two minutes ends.
+/// Probes come every ten seconds to every minute. A minute after the last, this gateway does not
+/// answer the ping that asks for a sign of life; `connection_use.rs` has the time of one that does.
 #[tokio::test(start_paused = true)]
 async fn health_checks_keep_a_connection_only_while_they_come() {
     let (mut near, served) = gateway(None).await;
@@ -188,11 +190,10 @@ async fn health_checks_keep_a_connection_only_while_they_come() {
             .await
             .unwrap();
         // bounded wait: the clock is paused
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_secs(45)).await;
         assert!(!served.is_finished(), "check {number}");
     }
-    let (_, took) = until_closed(near, served).await;
-    assert!((60..260).contains(&took.as_secs()), "{took:?}");
+    until_closed(near, served).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,20 +89,10 @@ pub(super) async fn forward(
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<ForwardedResponse, ForwardFailure> {
-    let ForwardContext {
-        caller, snapshot, ..
-    } = *forwarding;
     let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
     // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
-    let pace = pace_of(caller, parts);
-    let body = ForwardedBody::new(
-        body,
-        snapshot.bounds.body_bytes,
-        pace,
-        snapshot.timeouts.stalled_client.into(),
-        &snapshot.trailers,
-    );
+    let body = forwarded_body(forwarding, parts, body);
     send_in_turn(forwarding, &candidates, parts, body, is_repeatable).await
 }
 
@@ -190,6 +180,22 @@ async fn wait_and_send(
             send_over((stream, slot), forwarding, server, parts, body).await
         }
     }
+}
+
+/// The client's body on its way to a server, with its bounds.
+fn forwarded_body(
+    forwarding: &ForwardContext<'_>,
+    parts: &Parts,
+    body: ClientBody,
+) -> ForwardedBody {
+    let snapshot = forwarding.snapshot;
+    ForwardedBody::new(
+        body,
+        snapshot.bounds.body_bytes,
+        pace_of(forwarding.caller, parts),
+        snapshot.timeouts.stalled_client.into(),
+        &snapshot.trailers,
+    )
 }
 
 /// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1

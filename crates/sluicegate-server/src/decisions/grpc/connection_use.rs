@@ -53,3 +53,21 @@ impl ConnectionUse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_of_somebody_who_may_ask_makes_a_connection_permanent() {
+        let used = ConnectionUse::default();
+        assert_eq!(used.next(), Stay::No);
+        for _ in 0..2 {
+            used.record_health_check();
+            assert_eq!(used.next(), Stay::For(ConnectionUse::BETWEEN_HEALTH_CHECKS));
+        }
+        assert_eq!(used.next(), Stay::No, "no check came in that time");
+        used.record_call();
+        assert_eq!(used.next(), Stay::Forever);
+    }
+}

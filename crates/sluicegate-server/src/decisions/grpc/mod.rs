@@ -137,9 +137,7 @@ async fn serve(
         service_fn(move |request| {
             let (services, state) = (Arc::clone(&services), Arc::clone(&state));
             let used = Arc::clone(&used);
-            async move {
-                Ok::<_, Infallible>(respond(&services, state, &used, peer, request).await)
-            }
+            async move { Ok::<_, Infallible>(respond(&services, state, &used, peer, request).await) }
         })
     };
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
