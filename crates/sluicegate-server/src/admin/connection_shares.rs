@@ -44,7 +44,10 @@ impl ConnectionShares {
         let (close, closed) = oneshot::channel();
         let mut shares = self.lock();
         if shares.strangers.len() >= Self::STRANGERS_MAX {
-            let silent = shares.strangers.iter().find(|(_, stranger)| stranger.is_silent);
+            let silent = shares
+                .strangers
+                .iter()
+                .find(|(_, stranger)| stranger.is_silent);
             let oldest = silent.or_else(|| shares.strangers.first_key_value());
             if let Some(number) = oldest.map(|(number, _)| *number) {
                 shares.strangers.remove(&number);
@@ -102,7 +105,9 @@ impl ConnectionShare {
     }
 
     fn operators(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
-        self.operators.lock().unwrap_or_else(PoisonError::into_inner)
+        self.operators
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
