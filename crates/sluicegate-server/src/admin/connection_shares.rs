@@ -1,11 +1,11 @@
 //! Shares of the admin API's connections, so that strangers cannot keep operators and health checks
 //! out.
 //!
-//! Every connection begins as a stranger's. It becomes an operator's when its request has passed the
-//! access checks, and then counts in the other share. Strangers are never made to wait: when their
-//! share is full the oldest of those that have sent no request yet is closed, or else the oldest, and
-//! the new one takes its place. So a health check, whose request comes with its connection, is
-//! answered however many connections there are that say nothing.
+//! Every connection begins as a stranger's. It becomes an operator's when its request has passed
+//! the access checks, and then counts in the other share. Strangers are never made to wait: when
+//! their share is full the oldest of those that have sent no request yet is closed, or else the
+//! oldest, and the new one takes its place. So a health check, whose request comes with its
+//! connection, is answered however many connections there are that say nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -203,19 +203,6 @@ fn behind_the_proxy_protocol_the_client_is_counted_that_it_names() {
             .collect();
         held.iter().filter(|held| held.is_some()).count()
     };
-    let v1 = |address: &str| {
-        let (family, own) = match address.contains(':') {
-            true => ("TCP6", "::1"),
-            false => ("TCP4", "127.0.0.1"),
-        };
-        format!("PROXY {family} {address} {own} 4711 80\r\n").into_bytes()
-    };
-    let v2 = |address: [u8; 4]| {
-        let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
-        header.extend(address);
-        header.extend([127, 0, 0, 1, 1, 1, 0, 80]);
-        header
-    };
     let local = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\0\0".to_vec();
     // Each has addresses of its own: places come back a moment after a connection has ended.
     assert_eq!(served(&vec![v1("192.0.2.1"); MOST + 2]), MOST, "version 1");
@@ -259,4 +246,21 @@ fn behind_the_proxy_protocol_the_client_is_counted_that_it_names() {
     eventually("all places came back", || {
         served(&vec![v1("192.0.2.1"); MOST]) == MOST
     });
+}
+
+/// A header of version 1 that names a client.
+fn v1(address: &str) -> Vec<u8> {
+    let (family, own) = match address.contains(':') {
+        true => ("TCP6", "::1"),
+        false => ("TCP4", "127.0.0.1"),
+    };
+    format!("PROXY {family} {address} {own} 4711 80\r\n").into_bytes()
+}
+
+/// A header of version 2 that names a client.
+fn v2(address: [u8; 4]) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    header.extend(address);
+    header.extend([127, 0, 0, 1, 1, 1, 0, 80]);
+    header
 }
