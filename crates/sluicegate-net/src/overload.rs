@@ -87,8 +87,8 @@ pub struct OverloadState {
 }
 
 impl OverloadState {
-    /// So many connections of an endpoint are accepted in any stage. Refusing them could not lower what is held,
-    /// and a process whose memory does not fall would not serve anybody for ever.
+    /// So many connections of an endpoint are accepted in any stage. Refusing them could not lower
+    /// what is held, and a process whose memory does not fall would not serve anybody for ever.
     pub const CONNECTIONS_MIN: usize = 16;
     /// Time after which the bars of a stage are halved.
     pub const STEP: Duration = Duration::from_secs(1);

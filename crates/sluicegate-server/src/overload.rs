@@ -2,8 +2,8 @@
 //! second, and puts a stage in force that every connection obeys
 //! ([ADR 0026](../../../docs/adr/0026-an-overload-manager-with-three-stages.md)).
 //!
-//! What is measured is the resident set, as the system counts it: that is what it kills a process
-//! for. The allocator's figures leave out what it has not given back, and those of the control group
+//! The figure is the resident set, as the system counts it: that is what it kills a process for.
+//! The allocator's figures leave out what it has not given back, and those of the control group
 //! include files that the system would drop by itself.
 
 mod memory_budget;

@@ -15,7 +15,10 @@ const LONG: Duration = Duration::from_secs(90);
 fn large_header(sluicegate: &Sluicegate) -> Option<TcpStream> {
     const BYTES: usize = 900 << 10;
     let mut stream = raw_socket::try_connect(sluicegate.proxy).ok()?;
-    let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX-Large: {}", "a".repeat(BYTES));
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: a.example\r\nX-Large: {}",
+        "a".repeat(BYTES)
+    );
     // One that is closed may refuse it.
     stream.write_all(head.as_bytes()).ok()?;
     Some(stream)
@@ -39,7 +42,10 @@ limits:
     );
     const STAGE: &str = "sluicegate_overload_stage";
     const NEW: &str = "sluicegate_overload_shed_total{connection=\"new\"}";
-    assert_eq!(sluicegate.metric("sluicegate_memory_budget_bytes"), 96 << 20);
+    assert_eq!(
+        sluicegate.metric("sluicegate_memory_budget_bytes"),
+        96 << 20
+    );
     let mut held = Vec::new();
     wait_until(LONG, "new connections are closed", || {
         // A few at a time, so that the memory is looked at in between.

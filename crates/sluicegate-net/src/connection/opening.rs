@@ -71,8 +71,9 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens a connection. The result is in a box, because the caller's future would have room for it as
-/// long as the connection lasts. It has no time limit of its own: the supervisor's header timeout covers it.
+/// Opens a connection. The result is in a box, because the caller's future would have room for it
+/// as long as the connection lasts. It has no time limit of its own: the supervisor's header
+/// timeout covers it.
 pub(super) async fn open(
     server: &HttpServer,
     tls: Option<Arc<ServerConfig>>,

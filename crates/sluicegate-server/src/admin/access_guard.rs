@@ -424,7 +424,14 @@ mod tests {
         for line in foreign {
             assert_eq!(post(line), 403, "{line:?}");
             for method in [Method::GET, Method::HEAD] {
-                for path in ["/metrics", "/healthz", "/readyz", "/v1/stats", "/", "/app.js"] {
+                for path in [
+                    "/metrics",
+                    "/healthz",
+                    "/readyz",
+                    "/v1/stats",
+                    "/",
+                    "/app.js",
+                ] {
                     let status = status(&guard, method.clone(), path, &[host, line]);
                     assert_eq!(status, 403, "{line:?} {path}");
                 }
@@ -455,7 +462,10 @@ mod tests {
             lines.extend(more);
             status(&guard, method, path, &lines)
         };
-        let link = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        let link = [
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
         assert_eq!(ask(Method::GET, "/", &link), 200);
         for path in ["/metrics", "/v1/config", "/app.js", "/healthz"] {
             assert_eq!(ask(Method::GET, path, &link), 403, "{path}");

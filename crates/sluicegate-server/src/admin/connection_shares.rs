@@ -1,11 +1,11 @@
 //! Shares of the admin API's connections, so that strangers cannot keep operators and health checks
 //! out.
 //!
-//! Every connection begins as a stranger's. It becomes an operator's when its request has passed the
-//! access checks, and then counts in the other share. Strangers are never made to wait: when their
-//! share is full the oldest of those that have sent no request yet is closed, or else the oldest, and
-//! the new one takes its place. So a health check, whose request comes with its connection, is
-//! answered however many connections there are that say nothing.
+//! Every connection begins as a stranger's. It becomes an operator's when its request has passed
+//! the access checks, and then counts in the other share. Strangers are never made to wait: when
+//! their share is full the oldest of those that have sent no request yet is closed, or else the
+//! oldest, and the new one takes its place. So a health check, whose request comes with its
+//! connection, is answered however many connections there are that say nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,10 @@ impl ConnectionShares {
         let (close, closed) = oneshot::channel();
         let mut shares = self.lock();
         if shares.strangers.len() >= Self::STRANGERS_MAX {
-            let silent = shares.strangers.iter().find(|(_, stranger)| stranger.is_silent);
+            let silent = shares
+                .strangers
+                .iter()
+                .find(|(_, stranger)| stranger.is_silent);
             let oldest = silent.or_else(|| shares.strangers.first_key_value());
             if let Some(number) = oldest.map(|(number, _)| *number) {
                 shares.strangers.remove(&number);
@@ -102,7 +105,9 @@ impl ConnectionShare {
     }
 
     fn operators(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
-        self.operators.lock().unwrap_or_else(PoisonError::into_inner)
+        self.operators
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -59,9 +59,15 @@ fn every_way_to_hold_a_connection_counts_and_gives_it_back() {
         ("silent", b""),
         ("one byte", b"G"),
         ("half a header", b"GET /a HTTP/1.1\r\nHost: a.ex"),
-        ("a body that does not come", b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"),
+        (
+            "a body that does not come",
+            b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1",
+        ),
         ("the preface of HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-        ("a response that is not read", b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n"),
+        (
+            "a response that is not read",
+            b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        ),
     ];
     for (name, bytes) in ways {
         eprintln!("{name}");
@@ -87,7 +93,7 @@ fn every_way_to_hold_a_connection_counts_and_gives_it_back() {
 #[test]
 fn a_connection_in_another_protocol_holds_its_place() {
     let server = raw_socket::serve_connections_in_parallel(|mut stream| {
-        while raw_socket::read_head(&mut stream).is_some_and(|head| !head.contains("Upgrade")) {
+        while raw_socket::read_head(&mut stream).is_some_and(|head| !head.contains("websocket")) {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         }
         let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -100,7 +106,8 @@ fn a_connection_in_another_protocol_holds_its_place() {
     });
     fills(&edge, || {
         let mut stream = raw_socket::connect(edge.address);
-        let upgrade = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        let upgrade =
+            "GET /a HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
         stream.write_all(upgrade.as_bytes()).unwrap();
         let head = raw_socket::read_head(&mut stream).unwrap();
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
@@ -118,7 +125,9 @@ fn connections_over_tls_count_before_their_handshake() {
             key: files.server_key(),
         });
     });
-    let mut held: Vec<TcpStream> = (0..MOST).map(|_| raw_socket::connect(edge.address)).collect();
+    let mut held: Vec<TcpStream> = (0..MOST)
+        .map(|_| raw_socket::connect(edge.address))
+        .collect();
     // The beginning of a ClientHello: one that is served waits for the rest.
     let is_refused = || {
         let mut stream = raw_socket::connect(edge.address);
@@ -194,34 +203,64 @@ fn behind_the_proxy_protocol_the_client_is_counted_that_it_names() {
             .collect();
         held.iter().filter(|held| held.is_some()).count()
     };
-    let v1 = |address: &str| {
-        let (family, own) = match address.contains(':') {
-            true => ("TCP6", "::1"),
-            false => ("TCP4", "127.0.0.1"),
-        };
-        format!("PROXY {family} {address} {own} 4711 80\r\n").into_bytes()
-    };
-    let v2 = |address: [u8; 4]| {
-        let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
-        header.extend(address);
-        header.extend([127, 0, 0, 1, 1, 1, 0, 80]);
-        header
-    };
     let local = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\0\0".to_vec();
     // Each has addresses of its own: places come back a moment after a connection has ended.
     assert_eq!(served(&vec![v1("192.0.2.1"); MOST + 2]), MOST, "version 1");
     let both = [vec![v1("192.0.2.11"); MOST], vec![v1("192.0.2.12"); MOST]].concat();
     assert_eq!(served(&both), 2 * MOST, "two clients of one balancer");
-    assert_eq!(served(&vec![v2([192, 0, 2, 9]); MOST + 2]), MOST, "version 2");
+    assert_eq!(
+        served(&vec![v2([192, 0, 2, 9]); MOST + 2]),
+        MOST,
+        "version 2"
+    );
     let mixed = [vec![v1("192.0.2.21"); 2], vec![v2([192, 0, 2, 21]); MOST]].concat();
     assert_eq!(served(&mixed), MOST, "the same client in both versions");
-    let networks: Vec<_> = (0..MOST + 2).map(|host| v1(&format!("2001:db8::{host}"))).collect();
+    let networks: Vec<_> = (0..MOST + 2)
+        .map(|host| v1(&format!("2001:db8::{host}")))
+        .collect();
     assert_eq!(served(&networks), MOST, "a network of IPv6");
-    let networks: Vec<_> = (1..MOST + 3).map(|net| v1(&format!("2001:db8:0:{net}::1"))).collect();
+    let networks: Vec<_> = (1..MOST + 3)
+        .map(|net| v1(&format!("2001:db8:0:{net}::1")))
+        .collect();
     assert_eq!(served(&networks), MOST + 2, "networks of IPv6");
-    assert_eq!(served(&vec![v1("::ffff:192.0.2.5"); MOST + 2]), MOST, "mapped");
-    assert_eq!(served(&vec![v1("198.51.100.7"); MOST + 2]), MOST + 2, "a trusted proxy");
-    assert_eq!(served(&vec![b"PROXY UNKNOWN\r\n".to_vec(); MOST + 2]), MOST + 2, "nobody named");
-    assert_eq!(served(&vec![local; MOST + 2]), MOST + 2, "the balancer's own");
-    eventually("all places came back", || served(&vec![v1("192.0.2.1"); MOST]) == MOST);
+    assert_eq!(
+        served(&vec![v1("::ffff:192.0.2.5"); MOST + 2]),
+        MOST,
+        "mapped"
+    );
+    assert_eq!(
+        served(&vec![v1("198.51.100.7"); MOST + 2]),
+        MOST + 2,
+        "a trusted proxy"
+    );
+    assert_eq!(
+        served(&vec![b"PROXY UNKNOWN\r\n".to_vec(); MOST + 2]),
+        MOST + 2,
+        "nobody named"
+    );
+    assert_eq!(
+        served(&vec![local; MOST + 2]),
+        MOST + 2,
+        "the balancer's own"
+    );
+    eventually("all places came back", || {
+        served(&vec![v1("192.0.2.1"); MOST]) == MOST
+    });
+}
+
+/// A header of version 1 that names a client.
+fn v1(address: &str) -> Vec<u8> {
+    let (family, own) = match address.contains(':') {
+        true => ("TCP6", "::1"),
+        false => ("TCP4", "127.0.0.1"),
+    };
+    format!("PROXY {family} {address} {own} 4711 80\r\n").into_bytes()
+}
+
+/// A header of version 2 that names a client.
+fn v2(address: [u8; 4]) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    header.extend(address);
+    header.extend([127, 0, 0, 1, 1, 1, 0, 80]);
+    header
 }

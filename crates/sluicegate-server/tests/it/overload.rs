@@ -57,7 +57,9 @@ impl Overloaded {
             .body()
             .lines()
             .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("no {series} in {metrics}")).to_owned()
+        value
+            .unwrap_or_else(|| panic!("no {series} in {metrics}"))
+            .to_owned()
     }
 
     fn shed(&self, kind: &str) -> u64 {
@@ -83,7 +85,9 @@ impl Overloaded {
 
 /// Returns true when the connection is closed; false when it is still open after a moment.
 fn is_closed(stream: &mut TcpStream) -> bool {
-    stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(10)))
+        .unwrap();
     match stream.read(&mut [0; 64]) {
         Ok(length) => length == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -113,7 +117,10 @@ fn above_nine_tenths_new_connections_are_closed_and_open_ones_served() {
     assert_eq!(process.admin("/healthz").status(), 200);
     let ready = process.admin("/readyz");
     assert_eq!(ready.status(), 503);
-    assert!(ready.contains("memory is short: new connections are closed"), "{ready}");
+    assert!(
+        ready.contains("memory is short: new connections are closed"),
+        "{ready}"
+    );
     process.use_memory(851, "1");
     assert!(process.keep_alive().is_none(), "it ends five percent lower");
     process.use_memory(850, "0");
@@ -148,9 +155,12 @@ fn above_95_percent_idle_connections_are_closed_and_requests_answered() {
     let mut frames = H2Connection::start(process.edge.address, &[]);
     assert_eq!(frames.get("/a"), 200);
     let mut busy = raw_socket::connect(process.edge.address);
-    busy.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    busy.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
     process.use_memory(960, "2");
-    eventually("all idle ones are closed", || idle.iter_mut().all(is_closed));
+    eventually("all idle ones are closed", || {
+        idle.iter_mut().all(is_closed)
+    });
     frames.wait_for_end();
     assert_eq!(raw_socket::read_response(&mut busy).status(), 200);
     assert_eq!(process.shed("large"), 0);
@@ -175,12 +185,16 @@ fn above_the_budget_connections_that_hold_most_are_reset_first() {
     for _ in 0..64 {
         let stream = large.next_stream();
         let fields = sluicegate_testkit::h2_frames::get_fields("/a");
-        let flags = sluicegate_testkit::h2_frames::END_HEADERS
-            | sluicegate_testkit::h2_frames::END_STREAM;
+        let flags =
+            sluicegate_testkit::h2_frames::END_HEADERS | sluicegate_testkit::h2_frames::END_STREAM;
         let kind = sluicegate_testkit::h2_frames::HEADERS;
-        large.send(&sluicegate_testkit::h2_frames::frame(kind, flags, stream, &fields));
+        large.send(&sluicegate_testkit::h2_frames::frame(
+            kind, flags, stream, &fields,
+        ));
     }
-    eventually("all are under way", || large.received().statuses.len() == 64);
+    eventually("all are under way", || {
+        large.received().statuses.len() == 64
+    });
     assert!(raw_socket::read_head(&mut small).is_some());
     process.use_memory(1_001, "3");
     let began = Instant::now();

@@ -52,9 +52,15 @@ async fn strangers_keep_nobody_out() {
             format!("POST /v1/reload HTTP/1.1\r\n{host}Content-Length: 10\r\n\r\n1"),
         ),
         ("health", format!("GET /healthz HTTP/1.1\r\n{host}\r\n")),
-        ("the page, not read", format!("GET /app.js HTTP/1.1\r\n{host}\r\n")),
+        (
+            "the page, not read",
+            format!("GET /app.js HTTP/1.1\r\n{host}\r\n"),
+        ),
         ("no HTTP", "\x16\x03\x01\x02\x00".to_owned()),
-        ("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
+        (
+            "the preface of HTTP/2",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        ),
     ];
     for (name, bytes) in ways {
         let admin = start_at("127.0.0.1:0", true, state()).await;
@@ -82,10 +88,11 @@ async fn the_oldest_silent_connection_is_closed_and_not_the_newest() {
 #[tokio::test]
 async fn operators_have_a_share_that_ends_and_health_does_not_need_one() {
     let (reload, _started, _go_on) = super::reload_that_waits();
-    let admin = start_at("127.0.0.1:0", true, sluicegate_server::admin::AdminState {
-        reload,
-        ..state()
-    })
+    let admin = start_at(
+        "127.0.0.1:0",
+        true,
+        sluicegate_server::admin::AdminState { reload, ..state() },
+    )
     .await;
     let request = format!(
         "POST /v1/reload HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 10\r\n\r\n1",
@@ -125,9 +132,18 @@ async fn reads_of_other_sites_are_refused_by_what_the_browser_says() {
         ("Sec-Fetch-Site: CROSS-SITE\r\n", 403),
         ("Sec-Fetch-Site: \r\n", 403),
         ("Sec-Fetch-Site: something\r\n", 403),
-        ("Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", 403),
-        ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n", 403),
-        ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n", 403),
+        (
+            "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n",
+            403,
+        ),
+        (
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n",
+            403,
+        ),
+        (
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n",
+            403,
+        ),
         ("Origin: http://attacker.example\r\n", 403),
         ("Origin: null\r\n", 403),
     ] {
