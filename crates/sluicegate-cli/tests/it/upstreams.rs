@@ -1,17 +1,14 @@
 //! Several upstream servers: which of them gets a request, and one that is away.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
+use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
 use sluicegate_testkit::raw_socket::{closed_address, serve_connections};
-use sluicegate_testkit::{
-    HttpRequest, TcpState, UpstreamRecorder, UpstreamResponse, count_sockets, eventually, free_port,
-};
+use sluicegate_testkit::{UpstreamRecorder, UpstreamResponse, eventually};
 
-use super::running::{LoggedProcess, Sluicegate, system_path, write_certificate};
+use super::running::{Sluicegate, write_certificate};
 
 fn named(name: &'static str) -> UpstreamRecorder {
     UpstreamRecorder::answering(move |_| UpstreamResponse::ok(name))
@@ -130,40 +127,6 @@ fn a_connection_that_was_closed_while_idle_costs_a_repeatable_request_nothing() 
     for _ in 0..50 {
         let answer = sluicegate.get("/", &[]);
         assert_eq!(answer.status(), 200, "{answer}");
-    }
-}
-
-/// nginx closes connections that are idle for a second, long before we would.
-#[test]
-fn connections_that_nginx_has_closed_are_closed() {
-    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let directory = tempfile::tempdir().unwrap();
-    let file = format!(
-        "daemon off; master_process off; pid nginx.pid; events {{ }}
-http {{
-  access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c;
-  uwsgi_temp_path d; scgi_temp_path e;
-  server {{ listen {address}; keepalive_timeout 1s; location / {{ return 200 ok; }} }}
-}}"
-    );
-    std::fs::write(directory.path().join("nginx.conf"), file).unwrap();
-    let mut nginx = Command::new("nginx");
-    nginx
-        .env("PATH", system_path())
-        .args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
-        .current_dir(directory.path());
-    let _nginx = LoggedProcess::start(&mut nginx, directory);
-    let is_up = || HttpRequest::get("/").send(address).status() == 200;
-    eventually("nginx answers", is_up);
-    let sluicegate = Sluicegate::start(&config(&format!("  upstream: 'http://{address}'")));
-    for _ in 0..3 {
-        let posted = HttpRequest::post("/", "hello").send(sluicegate.proxy);
-        assert_eq!(posted.status(), 200, "{posted}");
-        assert!(count_sockets(address, TcpState::Established) > 0);
-        eventually("the idle connection is closed on both sides", || {
-            count_sockets(address, TcpState::CloseWait) == 0
-                && count_sockets(address, TcpState::Established) == 0
-        });
     }
 }
 

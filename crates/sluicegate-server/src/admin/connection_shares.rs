@@ -148,7 +148,7 @@ mod tests {
         let closed: Vec<bool> = begun.iter_mut().take(5).map(is_closed).collect();
         assert_eq!(closed, [false, true, false, true, false]);
         begun.iter().for_each(|(share, _)| share.heard());
-        let mut third = (_first, _second);
+        let third = (_first, _second);
         third.0.0.heard();
         third.1.0.heard();
         let _fourth = shares.begin();

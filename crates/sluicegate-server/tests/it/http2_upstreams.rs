@@ -150,6 +150,46 @@ fn a_server_that_ends_its_connection_gets_the_next_request_on_another() {
     assert_eq!(accepted.load(SeqCst), 20);
 }
 
+/// A request waits for the only stream of a connection, and the server ends the connection.
+#[test]
+fn a_request_that_a_connection_did_not_take_any_more_goes_over_another() {
+    const MAX_CONCURRENT_STREAMS: [u8; 6] = [0, 3, 0, 0, 0, 1];
+    let held: Arc<Mutex<Option<(TcpStream, ReceivedFrame)>>> = Arc::default();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let upstream = {
+        let (held, accepted) = (held.clone(), accepted.clone());
+        serve_connections_in_parallel(move |stream| {
+            let is_first = accepted.fetch_add(1, SeqCst) == 0;
+            serve(
+                stream,
+                &MAX_CONCURRENT_STREAMS,
+                |stream, received| match received.stream {
+                    _ if received.kind == PING => answer_ping(stream, &received),
+                    3 if is_first => {
+                        let writer = stream.try_clone().unwrap();
+                        *held.lock().unwrap() = Some((writer, received));
+                    }
+                    _ => answer_ok(stream, &received),
+                },
+            );
+        })
+    };
+    let edge = edge(upstream, STEP_TIMEOUT);
+    let address = edge.address;
+    assert_eq!(HttpRequest::get("/").send(address).status(), 200);
+    let first = thread::spawn(move || HttpRequest::get("/").send(address));
+    eventually("the first has come", || held.lock().unwrap().is_some());
+    let second = thread::spawn(move || HttpRequest::post("/", "hello").send(address));
+    // bounded wait: the second gets into the queue; later it would not meet the old connection
+    thread::sleep(Duration::from_millis(500));
+    let (mut stream, request) = held.lock().unwrap().take().unwrap();
+    let goaway = frame(GOAWAY, 0, 0, &[[0, 0, 0, 3], [0; 4]].concat());
+    let _ = stream.write_all(&[ok(&request), goaway].concat());
+    assert_eq!(first.join().unwrap().status(), 200);
+    assert_eq!(second.join().unwrap().status(), 200);
+    assert_eq!(accepted.load(SeqCst), 2);
+}
+
 #[test]
 fn requests_beyond_the_streams_that_a_server_allows_wait_for_a_moment() {
     const MAX_CONCURRENT_STREAMS: [u8; 6] = [0, 3, 0, 0, 0, 2];

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,6 +16,7 @@ use sluicegate_testkit::raw_socket::{
 };
 use sluicegate_testkit::{
     HttpRequest, HttpResponse, STEP_TIMEOUT, TcpState, UpstreamRecorder, count_sockets, eventually,
+    free_port, watchdog,
 };
 
 use super::edge::Edge;
@@ -270,6 +272,43 @@ fn idle_connections_that_the_server_has_closed_are_closed() {
         count_sockets(server.address, TcpState::CloseWait) == 0
             && count_sockets(server.address, TcpState::Established) == 0
     });
+}
+
+/// nginx closes connections that are idle for a second, long before we would.
+#[test]
+fn connections_that_nginx_has_closed_are_closed() {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let directory = watchdog::temporary_directory("nginx");
+    let file = format!(
+        "daemon off; master_process off; pid nginx.pid; events {{ }}
+http {{
+  access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c;
+  uwsgi_temp_path d; scgi_temp_path e;
+  server {{ listen {address}; keepalive_timeout 1s; location / {{ return 200 ok; }} }}
+}}"
+    );
+    std::fs::write(directory.path().join("nginx.conf"), file).unwrap();
+    // Debian installs it where only root looks for it.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
+    let nginx = Command::new("nginx")
+        .env("PATH", path)
+        .args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
+        .current_dir(directory.path())
+        .spawn()
+        .unwrap();
+    watchdog::watch(nginx.id());
+    eventually("nginx answers", || {
+        HttpRequest::get("/").send(address).status() == 200
+    });
+    let edge = edge(address, 2, 64, Duration::from_secs(1));
+    for _ in 0..3 {
+        let posted = HttpRequest::post("/", "hello").send(edge.address);
+        assert_eq!(posted.status(), 200, "{posted}");
+        eventually("the idle connection is closed on both sides", || {
+            count_sockets(address, TcpState::CloseWait) == 0
+                && count_sockets(address, TcpState::Established) == 0
+        });
+    }
 }
 
 /// A request that cannot be sent twice does not meet a connection that has ended.
