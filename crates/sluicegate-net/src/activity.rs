@@ -23,10 +23,9 @@ pub(crate) struct Activity {
     written: AtomicU64,
     /// The last write did not go through: the client has yet to take what was sent.
     is_write_blocked: AtomicBool,
-    /// Response bodies over HTTP/2 that wait for the client to open its window.
-    blocked_streams: AtomicU32,
+    /// Ticks of the supervisor's timer so far.
+    ticks: AtomicU32,
     is_given_up: AtomicBool,
-    is_flooded: AtomicBool,
 }
 
 /// Kind of the bytes that were read last.
@@ -61,7 +60,17 @@ impl Activity {
 
     /// Records bytes from the client.
     pub(crate) fn record_read(&self, bytes: usize, kind: ReadKind) {
+        self.record_bytes(bytes);
+        self.record_kind(kind);
+    }
+
+    /// Records bytes from the client whose kind is found out later.
+    pub(crate) fn record_bytes(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Records what the bytes that were read last are.
+    pub(crate) fn record_kind(&self, kind: ReadKind) {
         if self.requests.load(Relaxed) > 0 {
             return;
         }
@@ -82,14 +91,14 @@ impl Activity {
         self.is_write_blocked.store(true, Relaxed);
     }
 
-    /// Records that one more stream waits for the client's window.
-    pub(crate) fn block_stream(&self) {
-        self.blocked_streams.fetch_add(1, Relaxed);
+    /// Counts a tick of the supervisor's timer.
+    pub(crate) fn record_tick(&self) {
+        self.ticks.fetch_add(1, Relaxed);
     }
 
-    /// Records that one of those streams waits no longer.
-    pub(crate) fn unblock_stream(&self) {
-        self.blocked_streams.fetch_sub(1, Relaxed);
+    /// Ticks so far; the number begins again after the largest.
+    pub(crate) fn ticks(&self) -> u32 {
+        self.ticks.load(Relaxed)
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.
@@ -100,16 +109,6 @@ impl Activity {
     /// Returns true after [`Activity::give_up`].
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Relaxed)
-    }
-
-    /// Records that the client sends more control frames than anybody has use for.
-    pub(crate) fn record_flood(&self) {
-        self.is_flooded.store(true, Relaxed);
-    }
-
-    /// Returns true after [`Activity::record_flood`].
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.is_flooded.load(Relaxed)
     }
 
     /// A request's header is complete; the request lasts until [`Activity::end_request`].
@@ -148,9 +147,9 @@ impl Activity {
         self.written.load(Relaxed)
     }
 
-    /// Returns true while a write or a stream waits for the client to read.
+    /// Returns true while a write waits for the client to read.
     pub(crate) fn is_unread(&self) -> bool {
-        self.is_write_blocked.load(Relaxed) || self.blocked_streams.load(Relaxed) > 0
+        self.is_write_blocked.load(Relaxed)
     }
 
     /// Returns true when no request is going on and everything is sent.

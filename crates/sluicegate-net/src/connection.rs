@@ -11,14 +11,13 @@
 
 mod opening;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
 use rustls::ServerConfig;
 use sluicegate_config::Bounds;
@@ -32,8 +31,7 @@ use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2 as streams;
-use crate::lingering::Lingering;
+use crate::http2::{Driver, DriverSettings, Http2End};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -147,30 +145,36 @@ impl HttpServer {
     }
 }
 
-/// Serves HTTP/2 until the connection ends. hyper answers its requests side by side in the same
-/// task or in tasks of its own; the activity counts them.
+/// Serves HTTP/2 until the connection ends.
 async fn serve_http2<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     io: Box<ClientIo>,
     connection: Arc<Connection<H>>,
 ) {
-    let builder = streams::builder(&connection.bounds);
-    let service = service_fn(move |request| streams::answer(Arc::clone(&connection), request));
-    let io = TokioIo::new(Lingering::new(io));
-    let mut served = Box::pin(builder.serve_connection(io, service));
+    let settings = DriverSettings {
+        header_bytes: connection.bounds.header_bytes,
+        timeouts: supervisor.timeouts(),
+        activity: Arc::clone(&connection.activity),
+        counters: Arc::clone(supervisor.counters()),
+        task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
+    };
+    let begin = move |request| {
+        let connection = Arc::clone(&connection);
+        async move { H::handle(&connection, request).await }
+    };
+    let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round
     // trip later: every request that was under way until then is answered.
     let end = |served: Pin<&mut _>, _| {
-        http2::Connection::graceful_shutdown(served);
+        Driver::end(served);
         EndMode::Graceful
     };
     if supervisor.is_ending() {
         end(served.as_mut(), EndReason::ProcessEnds);
     }
-    // Errors that the client causes by going away are of no interest.
-    if let Supervised::Finished(Err(error)) = supervisor.supervise(served.as_mut(), end).await
-        && (error.is_parse() || supervisor.activity().is_flooded() || streams::is_our_end(&error))
-    {
+    supervisor.when_quiet = WhenQuiet::End;
+    let ended = supervisor.supervise(served.as_mut(), end).await;
+    if let Supervised::Finished(Http2End::Malformed) = ended {
         supervisor.refuse(ConnectionRefusal::Protocol);
     }
 }

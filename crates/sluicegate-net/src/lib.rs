@@ -88,7 +88,7 @@
 //! (`connection/opening.rs`) and serves it under a supervisor (`supervisor.rs`), which enforces
 //! `timeouts.rs` and puts idle connections to rest. `http1.rs` reads heads from `client_wire.rs`,
 //! calls the handler, and sends the response through `wire/outgoing.rs`; `http2.rs` does the same
-//! on top of hyper. A handler that forwards requests sends them with `http1_client.rs` or
+//! for all streams of a connection. A handler that forwards requests sends them with `http1_client.rs` or
 //! `http2_client.rs`.
 //!
 //! # Order of the modules
@@ -96,10 +96,10 @@
 //! Each module uses only those above it, so they can be read in this order:
 //!
 //! ```text
-//! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
+//! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
-//! a client      client_io, client_wire, request_body
+//! bookkeeping   counters, activity, timeouts, wake_flag, upload
+//! a client      client_io, client_wire, stream_body, request_body
 //! the seam      upgrade, handler
 //! servers       http1_client, http2_client
 //! serving       http1, http2, supervisor, connection
@@ -114,10 +114,11 @@ mod client_wire;
 mod connection;
 mod cores;
 mod counters;
-mod frame_guard;
+mod date;
 mod handler;
 mod head_bytes;
 pub mod hop_by_hop;
+mod hpack;
 mod http1;
 mod http1_client;
 mod http2;
@@ -129,6 +130,7 @@ mod proxy_protocol;
 mod request_body;
 mod response;
 mod stall_timeout;
+mod stream_body;
 mod supervisor;
 mod timeouts;
 pub mod tls;
@@ -153,6 +155,7 @@ pub use lingering::Lingering;
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
 pub use stall_timeout::StallTimeout;
+pub use stream_body::StreamBody;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};
 pub use upgrade::SwitchedServer;

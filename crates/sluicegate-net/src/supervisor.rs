@@ -21,7 +21,7 @@ use tokio::time::{Interval, Sleep, sleep};
 use crate::activity::Activity;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::lingering::Lingering;
-use crate::timeouts::{Expired, TimeoutCheck};
+use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
 use crate::wake_flag::WakeFlag;
 
 /// Ends a connection in time.
@@ -121,9 +121,14 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// State of the supervised connection.
-    pub(crate) fn activity(&self) -> &Activity {
-        &self.activity
+    /// Timeouts of the supervised connection.
+    pub(crate) fn timeouts(&self) -> TimeoutPolicy {
+        self.check.policy()
+    }
+
+    /// The counters that refused connections are counted in.
+    pub(crate) fn counters(&self) -> &Arc<ConnectionCounters> {
+        &self.counters
     }
 
     /// Counts the connection as refused.
@@ -226,6 +231,7 @@ impl ConnectionSupervisor {
         }
         let mut cx = self.flag.context();
         while self.ticks.poll_tick(&mut cx).is_ready() {
+            self.activity.record_tick();
             if let Some(expired) = self.check.tick(&self.activity) {
                 cx.waker().wake_by_ref();
                 return SupervisorEvent::Timeout(expired);
