@@ -31,7 +31,7 @@ use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2::{Driver, DriverSettings, Http2End};
+use crate::http2::{Driver, DriverSettings};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -114,23 +114,30 @@ impl HttpServer {
         transport: Transport,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let activity = Arc::new(Activity::new());
-        let check = TimeoutCheck::new(settings.timeouts);
-        let connection = Arc::new(Connection {
-            handler,
-            peer,
-            is_tls: transport.is_tls(),
-            server_name: transport.client_server_name(),
-            is_http2: false,
-            bounds: settings.bounds,
-            activity: Arc::clone(&activity),
-        });
-        let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
-        let wire = ClientWire::new(Box::new(io));
+        let (io, connection, check) = opened(handler, settings, transport, peer, false);
+        let wire = ClientWire::new(io);
         async move {
             let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
             let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
             serve_http1(&mut supervisor, wire, &connection).await;
+        }
+    }
+
+    /// Serves HTTP/2 over a stream whose handshake is over; `settings.tls` has no meaning.
+    pub fn serve_http2<H: Handler>(
+        self: Arc<Self>,
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let (io, connection, check) = opened(handler, settings, transport, peer, true);
+        async move {
+            let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
+            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
+            serve_http2(&mut supervisor, io, connection).await;
         }
     }
 
@@ -143,6 +150,29 @@ impl HttpServer {
         let (counters, ending) = (Arc::clone(&self.counters), self.ending.clone());
         ConnectionSupervisor::new(counters, activity, check, ending).await
     }
+}
+
+/// The parts of a connection whose handshake is over.
+fn opened<H: Handler>(
+    handler: Arc<H>,
+    settings: ConnectionSettings,
+    transport: Transport,
+    peer: SocketAddr,
+    is_http2: bool,
+) -> (Box<ClientIo>, Arc<Connection<H>>, TimeoutCheck) {
+    let activity = Arc::new(Activity::new());
+    let connection = Arc::new(Connection {
+        handler,
+        peer,
+        is_tls: transport.is_tls(),
+        server_name: transport.client_server_name(),
+        is_http2,
+        bounds: settings.bounds,
+        activity: Arc::clone(&activity),
+    });
+    let io = ClientIo::new(Bytes::new(), transport, activity, is_http2);
+    let check = TimeoutCheck::new(settings.timeouts);
+    (Box::new(io), connection, check)
 }
 
 /// Serves HTTP/2 until the connection ends.
@@ -173,10 +203,7 @@ async fn serve_http2<H: Handler>(
         end(served.as_mut(), EndReason::ProcessEnds);
     }
     supervisor.when_quiet = WhenQuiet::End;
-    let ended = supervisor.supervise(served.as_mut(), end).await;
-    if let Supervised::Finished(Http2End::Malformed) = ended {
-        supervisor.refuse(ConnectionRefusal::Protocol);
-    }
+    supervisor.supervise(served.as_mut(), end).await;
 }
 
 /// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in

@@ -26,4 +26,7 @@ mod sending;
 mod stream;
 mod streams;
 
-pub(crate) use driver::{Driver, DriverSettings, Http2End};
+pub(crate) use driver::{Driver, DriverSettings};
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,9 @@ struct QueueState {
     /// Bytes that were read and for which the client has not got new window.
     taken: usize,
     reader: Option<Waker>,
+    /// The reader has got everything. It is told so only when it has asked: a head that announces
+    /// a body may have been written already.
+    is_read: bool,
     is_abandoned: bool,
 }
 
@@ -60,6 +63,7 @@ pub(crate) fn stream_body(length: Option<u64>, taken: Waker) -> (StreamBodySende
         left: length,
         taken: 0,
         reader: None,
+        is_read: false,
         is_abandoned: false,
     };
     let queue = Arc::new(BodyQueue {
@@ -143,6 +147,7 @@ impl Body for StreamBody {
         if !state.data.is_empty() {
             let data = state.data.split().freeze();
             state.taken += data.len();
+            state.is_read = state.end == QueueEnd::Complete && state.trailers.is_none();
             drop(state);
             self.0.taken.wake_by_ref();
             return Poll::Ready(Some(Ok(Frame::data(data))));
@@ -150,6 +155,7 @@ impl Body for StreamBody {
         match state.end {
             QueueEnd::Broken => Poll::Ready(Some(Err(BodyError::Closed))),
             QueueEnd::Complete => {
+                state.is_read = true;
                 let trailers = state.trailers.take();
                 Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
             }
@@ -161,8 +167,7 @@ impl Body for StreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        let state = self.0.lock();
-        state.end == QueueEnd::Complete && state.data.is_empty() && state.trailers.is_none()
+        self.0.lock().is_read
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -219,6 +224,14 @@ mod tests {
         assert!(!body.is_end_stream());
         assert!(body.frame().await.unwrap().unwrap().is_trailers());
         assert!(body.is_end_stream() && body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_end_is_known_when_it_was_asked_for_and_not_before() {
+        let (sender, mut body) = body(None);
+        sender.finish(None);
+        assert!(!body.is_end_stream());
+        assert!(body.frame().await.is_none() && body.is_end_stream());
     }
 
     #[tokio::test]

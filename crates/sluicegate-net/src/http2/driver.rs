@@ -37,19 +37,12 @@ pub(super) const WRITE_BYTES: usize = 128 * 1024;
 const FULL: usize = 256 * 1024;
 /// Bytes of one read.
 const READ_BYTES: usize = 32 * 1024;
+/// Turns after which others have theirs.
+const TURNS_MAX: usize = 32;
 /// Streams that we have reset, and on which frames may still come.
 const RESETS_KEPT: usize = 128;
 /// Payload of the PING whose answer shows that the client knows of the end.
 const END_PING: [u8; 8] = *b"the end.";
-
-/// End of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Http2End {
-    /// The client or the process wanted to close, or the client is gone.
-    Finished,
-    /// The client broke the protocol, or flooded us.
-    Malformed,
-}
 
 /// What a connection is served with.
 pub(crate) struct DriverSettings {
@@ -92,12 +85,16 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) initial_window: u32,
     /// Bytes of responses that streams hold and that are not in `out`.
     pub(super) held: usize,
+    /// Streams that were not asked for the next part of their response, because too much was held.
+    pub(super) held_up: u128,
     /// Bytes of bodies that were sent since the last tick.
     pub(super) sent_in_tick: u64,
     /// Ticks of the timer that were looked at.
     ticks: u32,
     /// A stream was given up because its client does not read.
     pub(super) is_slow: bool,
+    /// The client has announced the end of the connection.
+    pub(super) client_ends: bool,
     phase: Phase,
 }
 
@@ -118,7 +115,7 @@ enum Phase {
     /// No more requests are taken; the connection ends with the last response.
     Last,
     /// Everything was said. What is unsent is sent, and then the connection is closed.
-    Closing(Http2End),
+    Closing,
 }
 
 impl<S, F, B> Driver<S, F, B>
@@ -162,9 +159,11 @@ where
             send_window: SendWindow::new(WINDOW_DEFAULT),
             initial_window: WINDOW_DEFAULT,
             held: 0,
+            held_up: 0,
             sent_in_tick: 0,
             ticks: 0,
             is_slow: false,
+            client_ends: false,
             phase: Phase::Open,
         }
     }
@@ -180,7 +179,7 @@ where
                 frame::push_frame(out, kind::PING, 0, 0, &END_PING);
             }
             Phase::Ending => self.end_requests(),
-            Phase::Last | Phase::Closing(_) => {}
+            Phase::Last | Phase::Closing => {}
         }
     }
 
@@ -202,42 +201,56 @@ where
         }
     }
 
-    /// The client wants to end the connection.
-    pub(super) fn on_goodbye(&mut self) {
-        if self.takes_requests() {
-            self.end_requests();
-        }
-    }
-
     /// Ends the connection because of what came on it.
     fn fail(&mut self, code: ErrorCode) {
-        self.streams = Streams::new();
-        self.block = None;
+        for _ in 0..self.streams.open() {
+            self.settings.activity.end_request();
+        }
+        (self.streams, self.held) = (Streams::new(), 0);
+        (self.input, self.block) = (Vec::new(), None);
         frame::push_goaway(self.out.text(), self.last_stream, code);
-        self.phase = Phase::Closing(Http2End::Malformed);
+        self.settings.counters.refuse(ConnectionRefusal::Protocol);
+        self.phase = Phase::Closing;
     }
 
     /// Turns until there is nothing to do.
-    fn run(&mut self, cx: &mut Context<'_>) -> Poll<Http2End> {
-        loop {
-            if let Phase::Closing(end) = self.phase {
-                return self.poll_close(cx).map(|_| end);
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS_MAX {
+            if self.phase == Phase::Closing {
+                return self.poll_close(cx).map(drop);
             }
             let Ok(has_read) = self.turn(cx) else {
-                return Poll::Ready(Http2End::Finished);
+                return Poll::Ready(());
             };
-            let is_done =
-                self.phase == Phase::Last && self.streams.open() == 0 && self.out.is_empty();
-            if is_done {
-                self.phase = Phase::Closing(Http2End::Finished);
-            }
-            if has_read || matches!(self.phase, Phase::Closing(_)) {
+            if self.comes_to_its_end() || has_read {
                 continue;
             }
             if self.ready.rest() || self.is_full() {
                 return Poll::Pending;
             }
             self.ready.begin();
+        }
+        // Other connections of this thread have their turn.
+        self.ready.rest();
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes the next step to the end of the connection, if it is time; returns true if it was, or
+    /// if the connection has failed.
+    fn comes_to_its_end(&mut self) -> bool {
+        let is_free = self.streams.open() == 0;
+        match self.phase {
+            Phase::Closing => true,
+            Phase::Last if is_free && self.out.is_empty() => {
+                self.phase = Phase::Closing;
+                true
+            }
+            Phase::Open | Phase::Ending if is_free && self.client_ends => {
+                self.end_requests();
+                true
+            }
+            Phase::Open | Phase::Ending | Phase::Last => false,
         }
     }
 
@@ -381,6 +394,7 @@ where
         self.streams.close(slot);
         self.settings.activity.end_request();
         self.give_back(unread);
+        self.resume_held_up();
     }
 
     /// The client may send these bytes again, on any stream.
@@ -404,9 +418,9 @@ where
     F: Future<Output = HttpResponse<B>>,
     B: ResponseBody,
 {
-    type Output = Http2End;
+    type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Http2End> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.ready.begin();
         this.run(cx)

@@ -89,7 +89,7 @@ where
             kind::PING => self.on_ping(head, payload),
             kind::GOAWAY if payload.len() < 8 => fails(ErrorCode::FrameSize),
             kind::GOAWAY => {
-                self.on_goodbye();
+                self.client_ends = true;
                 Ok(())
             }
             kind::PRIORITY_UPDATE => self.on_priority_update(payload),
@@ -281,7 +281,7 @@ where
         }
         let change = i64::from(window) - i64::from(self.initial_window);
         self.initial_window = window;
-        for stream in self.streams.iter_mut() {
+        for (_, stream) in self.streams.iter_mut() {
             stream.window.change(change).map_err(Fault::Connection)?;
         }
         self.streams.send |= self.streams.sending;

@@ -90,7 +90,8 @@ where
         } = response;
         let stream = self.streams.get_mut(slot);
         let (id, bytes) = (stream.id, body.size_hint().exact());
-        let (has_body, length) = body_of(status, bytes, stream.is_head);
+        let (may_have_body, length) = body_of(status, bytes, stream.is_head);
+        let has_body = may_have_body && !body.is_end_stream();
         if has_body {
             stream.sending = Some(Sending {
                 body: Some(body),
@@ -188,6 +189,7 @@ where
                 HELD_WITHOUT_WINDOW
             };
             if self.held >= held_max {
+                self.held_up |= 1 << slot;
                 return Part::Later;
             }
             let frame = match Pin::new(body).poll_frame(&mut cx) {
@@ -239,8 +241,15 @@ where
         }
         if is_over {
             self.finish(slot);
-            // Others may have waited for the room.
-            self.streams.send |= self.streams.sending;
+        }
+        self.resume_held_up();
+    }
+
+    /// Lets the streams that were held up be asked for a part again, if there is room.
+    pub(super) fn resume_held_up(&mut self) {
+        if self.held_up != 0 && self.held < HELD_MAX {
+            let held_up = std::mem::take(&mut self.held_up);
+            self.streams.send |= held_up & self.streams.sending;
         }
     }
 
@@ -253,12 +262,14 @@ where
         let enough = bytes_min / u64::from(ticks_max) * u64::from(waiting);
         let is_slow = std::mem::take(&mut self.sent_in_tick) <= enough;
         let mut stalled = Vec::new();
-        for stream in self.streams.iter_mut() {
+        let held_up = self.held_up;
+        for (slot, stream) in self.streams.iter_mut() {
             let is_closed = stream.window.available() == 0;
             let Some(sending) = &mut stream.sending else {
                 continue;
             };
-            let is_waiting = !sending.data.is_empty() && (is_closed || is_slow);
+            let has_part = !sending.data.is_empty() || held_up & (1 << slot) != 0;
+            let is_waiting = has_part && (is_closed || is_slow);
             if sending.clock.tick(is_waiting, ticks_max, bytes_min) {
                 stalled.push(stream.id);
             }
@@ -267,8 +278,6 @@ where
             self.count_slow();
             self.reset(id, ErrorCode::Cancel);
         }
-        // Those that were not asked for a part because too much was waiting may be asked again.
-        self.streams.send |= self.streams.sending;
     }
 }
 
@@ -299,7 +308,7 @@ impl<B: ResponseBody> Sending<B> {
     }
 }
 
-/// Returns true when a response has a body, and the value of its `Content-Length`; `None` if a
+/// Returns true when a response may have a body, and the value of its `Content-Length`; `None` if a
 /// server's line says it, or nobody can.
 fn body_of(status: StatusCode, bytes: Option<u64>, is_head: bool) -> (bool, Option<u64>) {
     if status.is_informational() || status == StatusCode::NO_CONTENT {
@@ -309,7 +318,7 @@ fn body_of(status: StatusCode, bytes: Option<u64>, is_head: bool) -> (bool, Opti
         // Content-Length is among its lines and the body is empty.
         (false, bytes.filter(|length| *length > 0))
     } else {
-        (bytes != Some(0), bytes)
+        (true, bytes)
     }
 }
 

@@ -57,9 +57,10 @@ impl<F, B> Streams<F, B> {
         self.slots.get_mut(slot).filter(|stream| stream.id != 0)
     }
 
-    /// All open streams.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<F, B>> {
-        self.slots.iter_mut().filter(|stream| stream.id != 0)
+    /// All open streams with their slots.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Stream<F, B>)> {
+        let slots = self.slots.iter_mut().enumerate();
+        slots.filter(|(_, stream)| stream.id != 0)
     }
 
     /// Opens a stream in a free slot. `make` makes a slot if there is none.
