@@ -25,10 +25,9 @@ pub(crate) struct Activity {
     is_write_blocked: AtomicBool,
     /// Bytes of bodies that wait for a client of HTTP/2.
     waiting: AtomicU64,
-    /// The window with which a client of HTTP/2 begins each stream.
-    initial_window: AtomicU32,
+    /// Ticks of the supervisor's timer so far.
+    ticks: AtomicU32,
     is_given_up: AtomicBool,
-    is_flooded: AtomicBool,
 }
 
 /// Kind of the bytes that were read last.
@@ -68,7 +67,17 @@ impl Activity {
 
     /// Records bytes from the client.
     pub(crate) fn record_read(&self, bytes: usize, kind: ReadKind) {
+        self.record_bytes(bytes);
+        self.record_kind(kind);
+    }
+
+    /// Records bytes from the client whose kind is found out later.
+    pub(crate) fn record_bytes(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Records what the bytes that were read last are.
+    pub(crate) fn record_kind(&self, kind: ReadKind) {
         if self.requests.load(Relaxed) > 0 {
             return;
         }
@@ -89,14 +98,14 @@ impl Activity {
         self.is_write_blocked.store(true, Relaxed);
     }
 
-    /// Records the window with which the client begins each stream.
-    pub(crate) fn set_initial_window(&self, bytes: u32) {
-        self.initial_window.store(bytes, Relaxed);
+    /// Counts a tick of the supervisor's timer.
+    pub(crate) fn record_tick(&self) {
+        self.ticks.fetch_add(1, Relaxed);
     }
 
-    /// The window with which the client begins each stream of HTTP/2.
-    pub(crate) fn initial_window(&self) -> u32 {
-        self.initial_window.load(Relaxed)
+    /// Ticks so far; the number begins again after the largest.
+    pub(crate) fn ticks(&self) -> u32 {
+        self.ticks.load(Relaxed)
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.
@@ -107,16 +116,6 @@ impl Activity {
     /// Returns true after [`Activity::give_up`].
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Relaxed)
-    }
-
-    /// Records that the client sends more control frames than anybody has use for.
-    pub(crate) fn record_flood(&self) {
-        self.is_flooded.store(true, Relaxed);
-    }
-
-    /// Returns true after [`Activity::record_flood`].
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.is_flooded.load(Relaxed)
     }
 
     /// A request's header is complete; the request lasts until [`Activity::end_request`].

@@ -11,14 +11,13 @@
 
 mod opening;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use bytes::Bytes;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
 use rustls::ServerConfig;
 use sluicegate_config::Bounds;
@@ -33,8 +32,7 @@ use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2 as streams;
-use crate::lingering::Lingering;
+use crate::http2::{BufferBounds, Driver, DriverSettings};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -128,25 +126,31 @@ impl HttpServer {
         transport: Transport,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let activity = Arc::new(Activity::new());
-        let check = TimeoutCheck::new(settings.timeouts);
-        let connection = Arc::new(Connection {
-            handler,
-            peer,
-            is_tls: transport.is_tls(),
-            server_name: transport.client_server_name(),
-            is_http2: false,
-            bounds: settings.bounds,
-            activity: Arc::clone(&activity),
-            private_connections: OnceLock::new(),
-            _client: ClientPermit::uncounted(),
-        });
-        let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
-        let wire = ClientWire::new(Box::new(io));
+        let (io, connection, check) = opened(handler, settings, transport, peer, false);
+        let wire = ClientWire::new(io);
         async move {
             let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
             let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
             serve_http1(&mut supervisor, wire, &connection).await;
+        }
+    }
+
+    /// Serves HTTP/2 over a stream whose handshake is over; `settings.tls` has no meaning.
+    pub fn serve_http2<H: Handler>(
+        self: Arc<Self>,
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let buffered_bytes_max = settings.buffered_bytes_max;
+        let (io, connection, check) = opened(handler, settings, transport, peer, true);
+        async move {
+            let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
+            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
+            serve_http2(&mut supervisor, io, connection, buffered_bytes_max).await;
         }
     }
 
@@ -161,36 +165,62 @@ impl HttpServer {
     }
 }
 
-/// Serves HTTP/2 until the connection ends. hyper answers its requests side by side in the same
-/// task or in tasks of its own; the activity counts them.
+/// The parts of a connection whose handshake is over.
+fn opened<H: Handler>(
+    handler: Arc<H>,
+    settings: ConnectionSettings,
+    transport: Transport,
+    peer: SocketAddr,
+    is_http2: bool,
+) -> (Box<ClientIo>, Arc<Connection<H>>, TimeoutCheck) {
+    let activity = Arc::new(Activity::new());
+    let connection = Arc::new(Connection {
+        handler,
+        peer,
+        is_tls: transport.is_tls(),
+        server_name: transport.client_server_name(),
+        is_http2,
+        bounds: settings.bounds,
+        activity: Arc::clone(&activity),
+        private_connections: OnceLock::new(),
+        _client: ClientPermit::uncounted(),
+    });
+    let io = ClientIo::new(Bytes::new(), transport, activity, is_http2);
+    let check = TimeoutCheck::new(settings.timeouts);
+    (Box::new(io), connection, check)
+}
+
+/// Serves HTTP/2 until the connection ends.
 async fn serve_http2<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     io: Box<ClientIo>,
     connection: Arc<Connection<H>>,
     buffered_bytes_max: usize,
 ) {
-    let (builder, clocks) = streams::builder(&connection.bounds, buffered_bytes_max);
-    supervisor.streams = Some(Arc::clone(&clocks));
-    let service = service_fn(move |request| {
-        streams::answer(Arc::clone(&connection), clocks.begin(), request)
-    });
-    let io = TokioIo::new(Lingering::new(io));
-    let mut served = Box::pin(builder.serve_connection(io, service));
+    let settings = DriverSettings {
+        header_bytes: connection.bounds.header_bytes,
+        bounds: BufferBounds(buffered_bytes_max),
+        timeouts: supervisor.timeouts(),
+        activity: Arc::clone(&connection.activity),
+        counters: Arc::clone(supervisor.counters()),
+        task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
+    };
+    let begin = move |request| {
+        let connection = Arc::clone(&connection);
+        async move { H::handle(&connection, request).await }
+    };
+    let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round
     // trip later: every request that was under way until then is answered.
     let end = |served: Pin<&mut _>, _| {
-        http2::Connection::graceful_shutdown(served);
+        Driver::end(served);
         EndMode::Graceful
     };
     if supervisor.is_ending() {
         end(served.as_mut(), EndReason::ProcessEnds);
     }
-    // Errors that the client causes by going away are of no interest.
-    if let Supervised::Finished(Err(error)) = supervisor.supervise(served.as_mut(), end).await
-        && (error.is_parse() || supervisor.activity().is_flooded() || streams::is_our_end(&error))
-    {
-        supervisor.refuse(ConnectionRefusal::Protocol);
-    }
+    supervisor.when_quiet = WhenQuiet::End;
+    supervisor.supervise(served.as_mut(), end).await;
 }
 
 /// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in

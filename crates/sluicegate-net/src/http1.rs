@@ -9,7 +9,6 @@
 //! While a request is answered the loop also watches for the client's end of the connection: a
 //! client that has gone away need not be answered, and its request is dropped.
 
-mod date;
 mod response_head;
 
 use std::future::poll_fn;

@@ -90,7 +90,7 @@
 //! (`connection/opening.rs`) and serves it under a supervisor (`supervisor.rs`), which enforces
 //! `timeouts.rs` and puts idle connections to rest. `http1.rs` reads heads from `client_wire.rs`,
 //! calls the handler, and sends the response through `wire/outgoing.rs`; `http2.rs` does the same
-//! on top of hyper. A handler that forwards requests sends them with `http1_client.rs` or
+//! for all streams of a connection. A handler that forwards requests sends them with `http1_client.rs` or
 //! `http2_client.rs`.
 //!
 //! # Order of the modules
@@ -98,11 +98,10 @@
 //! Each module uses only those above it, so they can be read in this order:
 //!
 //! ```text
-//! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
+//! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, frame_guard,
-//!               upload, slots
-//! a client      client_io, client_wire, request_body
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, upload, slots
+//! a client      client_io, client_wire, stream_body, request_body
 //! servers       upgrade, http1_client, http2_client
 //! the seam      handler
 //! serving       http1, http2, supervisor, connection
@@ -118,10 +117,11 @@ mod client_wire;
 mod connection;
 mod cores;
 mod counters;
-mod frame_guard;
+mod date;
 mod handler;
 mod head_bytes;
 pub mod hop_by_hop;
+mod hpack;
 mod http1;
 mod http1_client;
 mod http2;
@@ -135,7 +135,7 @@ mod request_body;
 mod response;
 mod slots;
 mod stall_timeout;
-mod stream_clocks;
+mod stream_body;
 mod supervisor;
 mod timeouts;
 pub mod tls;
@@ -166,6 +166,7 @@ pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;
+pub use stream_body::StreamBody;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};
 pub use upgrade::SwitchedServer;

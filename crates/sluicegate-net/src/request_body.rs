@@ -9,10 +9,10 @@ use bytes::{Buf, Bytes};
 use http::header::{EXPECT, HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use crate::body_error::BodyError;
 use crate::client_wire::WireBody;
+use crate::stream_body::StreamBody;
 use crate::upload::{StalledUpload, UploadPace, UploadProgress};
 
 /// The body of a request as the client sends it. It is read from the connection when it is
@@ -23,7 +23,7 @@ pub enum ClientBody {
     /// A body over HTTP/1.
     Wire(WireBody),
     /// A body over HTTP/2.
-    Stream(Incoming),
+    Stream(StreamBody),
 }
 
 impl ClientBody {
@@ -59,7 +59,7 @@ impl Body for ClientBody {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Wire(body) => Pin::new(body).poll_frame(cx),
-            Self::Stream(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Stream),
+            Self::Stream(body) => Pin::new(body).poll_frame(cx),
         }
     }
 

@@ -23,8 +23,7 @@ use crate::activity::Activity;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::lingering::Lingering;
 use crate::overload::ShedConnection;
-use crate::stream_clocks::StreamClocks;
-use crate::timeouts::{Expired, TimeoutCheck};
+use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
 use crate::wake_flag::WakeFlag;
 
 /// Ends a connection in time.
@@ -37,8 +36,6 @@ pub(crate) struct ConnectionSupervisor {
     ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Time after which a quiet connection rests, and the bytes read when it became quiet.
     rest: Option<(Pin<Box<Sleep>>, u64)>,
-    /// The streams of a connection of HTTP/2.
-    pub(crate) streams: Option<Arc<StreamClocks>>,
     /// What follows when the connection is quiet for a while.
     pub(crate) when_quiet: WhenQuiet,
     /// The connection was told that it was idle for too long.
@@ -123,15 +120,19 @@ impl ConnectionSupervisor {
             ending: Some(ending),
             rest: None,
             is_told_idle: false,
-            streams: None,
             when_quiet: WhenQuiet::Nothing,
             flag: WakeFlag::for_this_task().await,
         }
     }
 
-    /// State of the supervised connection.
-    pub(crate) fn activity(&self) -> &Activity {
-        &self.activity
+    /// Timeouts of the supervised connection.
+    pub(crate) fn timeouts(&self) -> TimeoutPolicy {
+        self.check.policy()
+    }
+
+    /// The counters that refused connections are counted in.
+    pub(crate) fn counters(&self) -> &Arc<ConnectionCounters> {
+        &self.counters
     }
 
     /// Counts the connection as refused.
@@ -242,8 +243,8 @@ impl ConnectionSupervisor {
         }
         let mut cx = self.flag.context();
         while self.ticks.poll_tick(&mut cx).is_ready() {
-            let expired = self.check.tick(&self.activity);
-            if let Some(expired) = expired.or_else(|| self.end_stalled_streams()) {
+            self.activity.record_tick();
+            if let Some(expired) = self.check.tick(&self.activity) {
                 cx.waker().wake_by_ref();
                 return SupervisorEvent::Timeout(expired);
             }
@@ -276,19 +277,6 @@ impl ConnectionSupervisor {
         let shed = shed.filter(|shed| *shed == ShedConnection::Large || !self.is_told_idle)?;
         overload.count(shed);
         Some(shed)
-    }
-
-    /// Resets the streams whose client takes too little of them, and counts each. Returns the
-    /// timeout of the whole connection if it has to end for one of them.
-    fn end_stalled_streams(&self) -> Option<Expired> {
-        let streams = self.streams.as_ref()?;
-        self.activity.record_waiting(streams.owed());
-        let stalled = streams.tick(self.check.unread_policy());
-        (0..stalled.reset).for_each(|_| self.refuse(ConnectionRefusal::Slow));
-        stalled.is_connection_stalled.then(|| {
-            self.activity.give_up();
-            Expired::Unread
-        })
     }
 
     /// Starts the timer after which the connection rests, or ends, if it stays quiet.

@@ -91,6 +91,11 @@ impl TimeoutPolicy {
         }
     }
 
+    /// Ticks in which a client has to take the least of what waits for it, and how much that is.
+    pub(crate) fn unread(&self) -> UnreadPolicy {
+        self.unread
+    }
+
     fn ticks(&self, span: Duration) -> u32 {
         ticks(span, self.tick)
     }
@@ -130,14 +135,14 @@ impl TimeoutCheck {
         }
     }
 
+    /// The timeouts that are checked.
+    pub(crate) fn policy(&self) -> TimeoutPolicy {
+        self.policy
+    }
+
     /// Interval at which [`TimeoutCheck::tick`] has to be called.
     pub(crate) fn interval(&self) -> Duration {
         self.policy.tick
-    }
-
-    /// Time in which a stream of HTTP/2 must be read, like a connection.
-    pub(crate) fn unread_policy(&self) -> UnreadPolicy {
-        self.policy.unread
     }
 
     /// Looks at the connection once a tick; returns the timeout that has expired, if any.

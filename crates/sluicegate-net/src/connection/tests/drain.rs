@@ -5,6 +5,7 @@ use std::ops::Range;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::lingering::Lingering;
 use crate::supervisor::DRAIN_QUIET;
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: c\r\n\r\n";

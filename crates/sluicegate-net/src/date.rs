@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A date as HTTP writes it: `Mon, 16 Nov 2026 04:10:20 GMT`.
-pub(super) type DateText = [u8; 29];
+pub(crate) type DateText = [u8; 29];
 
 thread_local! {
     /// The second that was formatted last, and its text.
@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// The current date.
-pub(super) fn now() -> DateText {
+pub(crate) fn now() -> DateText {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
