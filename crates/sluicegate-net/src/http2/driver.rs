@@ -242,7 +242,7 @@ where
         let is_free = self.streams.open() == 0;
         match self.phase {
             Phase::Closing => true,
-            Phase::Last if is_free && self.out.is_empty() => {
+            Phase::Last if is_free && self.out.is_sent() => {
                 self.phase = Phase::Closing;
                 true
             }
@@ -273,7 +273,7 @@ where
 
     /// Returns true when so much is unsent that nothing more is read or answered.
     fn is_full(&self) -> bool {
-        self.out.len() >= FULL
+        self.out.unsent() >= FULL
     }
 
     /// Reads once, and follows the frames that are complete.
