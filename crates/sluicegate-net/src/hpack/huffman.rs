@@ -151,7 +151,7 @@ mod tests {
             let code = first + at.unwrap() as u32 - u32::from(place);
             bits.push_str(&format!("{code:0length$b}"));
         }
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push('1');
         }
         (0..bits.len())

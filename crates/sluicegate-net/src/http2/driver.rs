@@ -279,7 +279,7 @@ where
         let is_free = self.streams.open() == 0;
         match self.phase {
             Phase::Closing => true,
-            Phase::Last if is_free && self.out.is_empty() => {
+            Phase::Last if is_free && self.out.is_sent() => {
                 self.phase = Phase::Closing;
                 true
             }
@@ -310,7 +310,7 @@ where
 
     /// Returns true when so much is unsent that nothing more is read or answered.
     fn is_full(&self) -> bool {
-        self.out.len() >= self.settings.bounds.unsent_max()
+        self.out.unsent() >= self.settings.bounds.unsent_max()
     }
 
     /// Reads once, and follows the frames that are complete.
@@ -377,6 +377,8 @@ where
             return;
         }
         self.give_up_stalled();
+        let waiting = self.held + self.out.unsent();
+        self.settings.activity.record_waiting(waiting);
         if self.streams.open() == 0 {
             self.streams.shrink();
             self.decoder.shrink();

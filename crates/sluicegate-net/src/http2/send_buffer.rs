@@ -49,13 +49,13 @@ impl SendBuffer {
     }
 
     /// Bytes that have not been sent.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn unsent(&self) -> usize {
         self.text.len() - self.sent + self.payload_bytes
     }
 
     /// Returns true when everything has left.
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0 && !self.is_unflushed
+    pub(super) fn is_sent(&self) -> bool {
+        self.unsent() == 0 && !self.is_unflushed
     }
 
     /// The bytes to which whole frames are appended.
@@ -84,7 +84,7 @@ impl SendBuffer {
 
     /// Frees memory that a quiet connection does not need.
     pub(super) fn shrink(&mut self) {
-        if self.len() == 0 {
+        if self.unsent() == 0 {
             (self.text, self.sent, self.payloads) = (Vec::new(), 0, VecDeque::new());
         }
     }
@@ -96,7 +96,7 @@ impl SendBuffer {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let mut io = Pin::new(io);
-        while self.len() > 0 {
+        while self.unsent() > 0 {
             let wrote = if self.payloads.is_empty() {
                 ready!(io.as_mut().poll_write(cx, &self.text[self.sent..]))?
             } else {
@@ -212,9 +212,9 @@ mod tests {
             for is_vectored in [true, false] {
                 let (mut buffer, mut io) = (SendBuffer::new(is_vectored), Narrow(most, Vec::new()));
                 fill(&mut buffer);
-                assert_eq!(buffer.len(), expected.len());
+                assert_eq!(buffer.unsent(), expected.unsent());
                 let sent = buffer.poll_send(&mut io, &mut Context::from_waker(Waker::noop()));
-                assert!(matches!(sent, Poll::Ready(Ok(()))) && buffer.is_empty());
+                assert!(matches!(sent, Poll::Ready(Ok(()))) && buffer.is_sent());
                 assert_eq!(io.1, expected.text);
             }
         }

@@ -152,7 +152,7 @@ where
 
     /// Lets the streams take turns until there is enough for a write, or nothing more.
     pub(super) fn fill(&mut self) {
-        while self.out.len() < WRITE_BYTES
+        while self.out.unsent() < WRITE_BYTES
             && let Some(slot) = self.streams.next_to_send()
         {
             match self.next_part(slot) {

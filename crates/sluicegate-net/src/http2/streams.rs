@@ -174,7 +174,10 @@ mod tests {
         streams.close(slot);
         assert_eq!((streams.find(3), streams.open()), (None, 2));
         assert!(streams.open_mut(slot).is_none());
-        assert_eq!(streams.open_stream(7, |_| unreachable!()), slot);
+        assert_eq!(
+            streams.open_stream(7, |_| unreachable!("a slot is free")),
+            slot
+        );
         assert_eq!(streams.get_mut(slot).urgency, Urgency::default());
         assert_eq!((streams.send | streams.sending) & (1 << slot), 0);
     }
