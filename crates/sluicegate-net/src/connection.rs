@@ -105,7 +105,7 @@ impl HttpServer {
             };
             drop(opening);
             let (io, connection) = match opened {
-                Ok(opened) => opened.with_handler(handler, bounds, activity),
+                Ok(opened) => (*opened).with_handler(handler, bounds, activity),
                 Err(OpenError::Closed) => return,
                 Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
             };

@@ -37,7 +37,7 @@ pub(super) struct OpenedConnection {
 impl OpenedConnection {
     /// The bytes of the connection, and the connection as its requests see it.
     pub(super) fn with_handler<H>(
-        self: Box<Self>,
+        self,
         handler: Arc<H>,
         bounds: Bounds,
         activity: Arc<Activity>,

@@ -143,15 +143,12 @@ mod tests {
         let mut begun = full(&shares);
         begun[0].0.heard();
         begun[2].0.heard();
-        let _first = shares.begin();
-        let _second = shares.begin();
+        let newer = [shares.begin(), shares.begin()];
         let closed: Vec<bool> = begun.iter_mut().take(5).map(is_closed).collect();
         assert_eq!(closed, [false, true, false, true, false]);
-        begun.iter().for_each(|(share, _)| share.heard());
-        let third = (_first, _second);
-        third.0.0.heard();
-        third.1.0.heard();
-        let _fourth = shares.begin();
+        let all = begun.iter().chain(&newer);
+        all.for_each(|(share, _)| share.heard());
+        let _last = shares.begin();
         assert!(is_closed(&mut begun[0]), "then the oldest of all");
     }
 
@@ -167,12 +164,12 @@ mod tests {
             .collect();
         let (one_more, _closed) = shares.begin();
         assert!(!one_more.move_to_operators());
-        let _strangers = (full(&shares), full(&shares));
+        let strangers = (full(&shares), full(&shares));
         assert!(operators.iter_mut().all(|begun| !is_closed(begun)));
         operators.pop();
         let (next, _closed) = shares.begin();
         assert!(next.move_to_operators(), "a place came back");
-        drop((operators, next, one_more, _strangers));
+        drop((operators, next, one_more, strangers));
         let left = shares.lock();
         assert_eq!((left.operators, left.strangers.len()), (0, 0));
     }
