@@ -17,8 +17,10 @@ async fn a_connection_that_nobody_uses_is_closed_after_a_minute() {
     let (near, mut far) = tokio::io::duplex(64);
     let stream = Transport::Other(Box::new(near));
     pool::keep(Exchange::start(stream, Some(0), slots.try_take().unwrap()));
+    // bounded wait: the clock of this test stands still and jumps
     sleep(Duration::from_millis(59_500)).await;
     assert_eq!(slots.used(), 1);
+    // bounded wait: as above
     sleep(Duration::from_secs(1)).await;
     assert_eq!(slots.used(), 0);
     assert_eq!(far.read(&mut [0]).await.unwrap(), 0, "the connection's end");
