@@ -36,25 +36,9 @@ impl Unusual {
         }
     }
 
-    fn post(name: &'static str, lines: &[&str], body: &'static str) -> Self {
-        Self {
-            method: "POST",
-            body,
-            ..Self::get(name, "/")
-        }
-        .with(lines)
-    }
-
     fn with(mut self, lines: &[&str]) -> Self {
         self.lines.extend(lines.iter().map(ToString::to_string));
         self
-    }
-
-    fn watching(self, header: &'static str) -> Self {
-        Self {
-            watched: Some(header),
-            ..self
-        }
     }
 
     fn to_bytes(&self, line_end: &str) -> Vec<u8> {
@@ -70,13 +54,14 @@ impl Unusual {
 }
 
 fn unusual_requests() -> Vec<Unusual> {
-    let without_host = |name| Unusual {
-        lines: Vec::new(),
-        ..Unusual::get(name, "/")
-    };
-    let chunks = "1\r\na\r\n0\r\n\r\n";
-    let many: Vec<String> = (0..150).map(|number| format!("X-{number}: a")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let mut all = unusual_targets();
+    all.extend(unusual_headers());
+    all.extend(unusual_bodies());
+    all
+}
+
+fn unusual_targets() -> Vec<Unusual> {
+    let long = format!("/{}", "a".repeat(10 << 10));
     vec![
         Unusual::get("`/a/../b`", "/a/../b"),
         Unusual::get("`/a/%2e%2e/b`", "/a/%2e%2e/b"),
@@ -87,49 +72,72 @@ fn unusual_requests() -> Vec<Unusual> {
         Unusual::get("`/%00`", "/%00"),
         Unusual::get("`/%c0%af`", "/%c0%af"),
         Unusual::get("`/a#b`", "/a#b"),
-        Unusual::get("a target of 10 KiB", format!("/{}", "a".repeat(10 << 10))),
+        Unusual::get("a target of 10 KiB", long),
         Unusual {
             method: "get",
             ..Unusual::get("the method `get`", "/")
         },
+    ]
+}
+
+fn unusual_headers() -> Vec<Unusual> {
+    let without_host = |name| Unusual {
+        lines: Vec::new(),
+        ..Unusual::get(name, "/")
+    };
+    let with = |name, lines: &[&str], watched| Unusual {
+        watched: Some(watched),
+        ..Unusual::get(name, "/").with(lines)
+    };
+    let long = format!("X-A: {}", "a".repeat(20 << 10));
+    let many: Vec<String> = (0..150).map(|number| format!("X-{number}: a")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    vec![
         without_host("no `Host`"),
         without_host("two `Host` headers").with(&["Host: a.example", "Host: b.example"]),
-        Unusual::get("`X_A: 1`", "/")
-            .with(&["X_A: 1"])
-            .watching("x_a"),
-        Unusual::get("`X-A : 1`", "/")
-            .with(&["X-A : 1"])
-            .watching("x-a"),
-        Unusual::get("a header that goes on in the next line", "/")
-            .with(&["X-A: 1", " 2"])
-            .watching("x-a"),
-        Unusual::get("a NUL in a header", "/")
-            .with(&["X-A: 1\0"])
-            .watching("x-a"),
-        Unusual::get("`X-Original-URL: /b`", "/")
-            .with(&["X-Original-URL: /b"])
-            .watching("x-original-url"),
-        Unusual::get("a header of 20 KiB", "/")
-            .with(&[&format!("X-A: {}", "a".repeat(20 << 10))])
-            .watching("x-a"),
-        Unusual::get("150 headers", "/").with(&many),
-        Unusual::post(
+        with("`X_A: 1`", &["X_A: 1"], "x_a"),
+        with("`X-A : 1`", &["X-A : 1"], "x-a"),
+        with(
+            "a header that goes on in the next line",
+            &["X-A: 1", " 2"],
+            "x-a",
+        ),
+        with("a NUL in a header", &["X-A: 1\0"], "x-a"),
+        with(
+            "`X-Original-URL: /b`",
+            &["X-Original-URL: /b"],
+            "x-original-url",
+        ),
+        with("a header of 20 KiB", &[&long], "x-a"),
+        with("150 headers", &many, "x-149"),
+    ]
+}
+
+fn unusual_bodies() -> Vec<Unusual> {
+    let post = |name, lines: &[&str], body| Unusual {
+        method: "POST",
+        body,
+        ..Unusual::get(name, "/").with(lines)
+    };
+    let chunks = "1\r\na\r\n0\r\n\r\n";
+    vec![
+        post(
             "`Content-Length` and `Transfer-Encoding`",
             &["Content-Length: 5", "Transfer-Encoding: chunked"],
             chunks,
         ),
-        Unusual::post(
+        post(
             "`Content-Length` twice, the same",
             &["Content-Length: 1", "Content-Length: 1"],
             "a",
         ),
-        Unusual::post("`Content-Length: +1`", &["Content-Length: +1"], "a"),
-        Unusual::post(
+        post("`Content-Length: +1`", &["Content-Length: +1"], "a"),
+        post(
             "`Transfer-Encoding: chunked, chunked`",
             &["Transfer-Encoding: chunked, chunked"],
             chunks,
         ),
-        Unusual::post(
+        post(
             "`Transfer-Encoding: xchunked`",
             &["Transfer-Encoding: xchunked"],
             chunks,
@@ -148,9 +156,10 @@ fn outcome(
     let response = raw_socket::exchange(proxy, bytes);
     let requests = upstream.requests();
     let Some(arrived) = requests.get(before) else {
-        return match response.is_empty() {
-            true => "closed".to_owned(),
-            false => response.status().to_string(),
+        return if response.is_empty() {
+            "closed".to_owned()
+        } else {
+            response.status().to_string()
         };
     };
     if request

@@ -10,8 +10,10 @@ use std::time::Duration;
 use sluicegate_testkit::raw_socket::serve_connections_in_parallel;
 
 /// Sent again and again for a large body.
-const PART: [u8; 64 << 10] = [7; 64 << 10];
-const LARGE_BODY: usize = 128 * PART.len();
+static PART: [u8; PART_BYTES] = [7; PART_BYTES];
+const PART_BYTES: usize = 64 << 10;
+const PARTS: usize = 128;
+const LARGE_BODY: usize = PARTS * PART_BYTES;
 
 pub struct CountedUpstream {
     pub address: SocketAddr,
@@ -46,7 +48,7 @@ fn serve(stream: TcpStream) {
         let (is_written, is_last) = match request_line.split(' ').nth(1) {
             Some("/large") => {
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE_BODY}\r\n\r\n");
-                let parts = (0..LARGE_BODY / PART.len()).map(|_| &PART[..]);
+                let parts = (0..PARTS).map(|_| &PART[..]);
                 let mut all = [head.as_bytes()].into_iter().chain(parts);
                 (all.try_for_each(|part| stream.write_all(part)), false)
             }
