@@ -9,6 +9,8 @@
 //! when a connection has been quiet for a while, the HTTP/1 server itself. Such a connection rests:
 //! only its socket and its supervisor are left, and the server is made anew when bytes come.
 
+#[cfg(feature = "fuzz-internals")]
+mod in_memory;
 mod opening;
 
 use std::net::SocketAddr;

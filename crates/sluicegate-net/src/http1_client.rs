@@ -25,6 +25,9 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+#[cfg(feature = "fuzz-internals")]
+pub(crate) use self::response_head::take as take_response_head;
+
 use self::response_head::ReceivedHead;
 use crate::body_error::BodyError;
 use crate::request_body::ForwardedBody;

@@ -6,6 +6,8 @@
 
 mod answer;
 mod descriptors;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 pub mod messages;
 #[cfg(test)]
 mod tests;
