@@ -4,30 +4,27 @@ use bytes::{BufMut, BytesMut};
 use sluicegate_net::BodyEnd;
 use sluicegate_net::fuzz_internals::{BodyDecoder, BodyPart};
 
+use crate::input::InputBytes;
+
 /// The first byte is the length of the pieces in which the rest arrives.
 pub fn run(data: &[u8]) {
-    let Some((piece, bytes)) = data.split_first() else {
-        return;
-    };
+    let mut input = InputBytes::new(data);
+    let piece = input.piece_length();
+    let bytes = input.rest();
     let whole = decode(bytes, bytes.len());
-    assert_eq!(whole, decode(bytes, 1 + usize::from(*piece % 32)));
+    assert_eq!(whole, decode(bytes, piece));
     let expected = reference(bytes);
-    match (&whole, &expected) {
-        (ChunkedBody::Complete { .. }, _) | (_, ChunkedBody::Complete { .. }) => {
-            assert_eq!(whole, expected);
-        }
-        _ => {}
+    if whole.is_complete() || expected.is_complete() {
+        assert_eq!(whole, expected);
     }
     // The body in chunks of our own is the same body.
     if let ChunkedBody::Complete { body, .. } = &whole
         && !body.is_empty()
     {
-        let text = [
-            format!("{:X};a=\"b\"\r\n", body.len()).as_bytes(),
-            body,
-            b"\r\n0\r\n\r\n",
-        ]
-        .concat();
+        let length = body.len();
+        let mut text = format!("{length:X};a=\"b\"\r\n").into_bytes();
+        text.extend_from_slice(body);
+        text.extend_from_slice(b"\r\n0\r\n\r\n");
         let again = ChunkedBody::Complete {
             body: body.clone(),
             trailers: Vec::new(),
@@ -41,8 +38,7 @@ pub fn run(data: &[u8]) {
 enum ChunkedBody {
     Complete {
         body: Vec<u8>,
-        /// Names in lower case, and values.
-        trailers: Vec<(String, Vec<u8>)>,
+        trailers: TrailerLines,
         /// Bytes behind the body.
         left: usize,
     },
@@ -50,9 +46,20 @@ enum ChunkedBody {
     Malformed,
 }
 
+impl ChunkedBody {
+    fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete { .. })
+    }
+}
+
+/// The names in lower case, and the values.
+type TrailerLines = Vec<(String, Vec<u8>)>;
+
 fn decode(bytes: &[u8], piece: usize) -> ChunkedBody {
-    let (mut input, mut decoder) = (BytesMut::new(), BodyDecoder::new(BodyEnd::Chunked));
-    let (mut body, mut trailers) = (Vec::new(), Vec::new());
+    let mut input = BytesMut::new();
+    let mut decoder = BodyDecoder::new(BodyEnd::Chunked);
+    let mut body = Vec::new();
+    let mut trailers = Vec::new();
     let mut pieces = bytes.chunks(piece.max(1));
     loop {
         match decoder.decode(&mut input) {
@@ -61,14 +68,15 @@ fn decode(bytes: &[u8], piece: usize) -> ChunkedBody {
                 body.extend_from_slice(&data);
             }
             Ok(BodyPart::Trailers(lines)) => {
-                let lines = lines.iter();
-                trailers = lines
-                    .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
-                    .collect();
+                for (name, value) in &lines {
+                    let value = value.as_bytes().to_vec();
+                    trailers.push((name.to_string(), value));
+                }
             }
             Ok(BodyPart::End) => {
                 assert!(decoder.is_over());
-                let left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
+                let behind: usize = pieces.map(<[u8]>::len).sum();
+                let left = input.len() + behind;
                 return ChunkedBody::Complete {
                     body,
                     trailers,
@@ -90,7 +98,8 @@ fn reference(bytes: &[u8]) -> ChunkedBody {
         let Some((line, after)) = take_line(rest) else {
             return ChunkedBody::Incomplete;
         };
-        let Some(size) = line.filter(|line| line.len() < 1_023).and_then(chunk_size) else {
+        let line = line.filter(|line| line.len() < 1_023);
+        let Some(size) = line.and_then(chunk_size) else {
             return ChunkedBody::Malformed;
         };
         rest = after;
@@ -115,23 +124,31 @@ fn reference(bytes: &[u8]) -> ChunkedBody {
 /// The bytes before the next line end, if that is CR LF, and those behind it.
 fn take_line(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
-    Some((bytes[..end].strip_suffix(b"\r"), &bytes[end + 1..]))
+    let (line, rest) = bytes.split_at(end);
+    let line = line.strip_suffix(b"\r");
+    Some((line, &rest[1..]))
 }
 
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(line);
-    let (size, extension) = text.split_once(';').unwrap_or((&text, ""));
+    let mut parts = text.splitn(2, ';');
+    let size = parts.next().unwrap_or_default();
+    let extension = parts.next().unwrap_or_default();
     let size = size.trim_end_matches([' ', '\t']);
-    let is_number = !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_plain = |letter: char| letter == '\t' || letter >= ' ';
-    if !is_number || size.len() > 16 || !extension.chars().all(is_plain) {
+    let is_other = |letter: char| !letter.is_ascii_hexdigit();
+    let is_control = |letter: char| letter != '\t' && letter < ' ';
+    let has_digits = (1..=16).contains(&size.len());
+    if !has_digits || size.contains(is_other) {
+        return None;
+    }
+    if extension.contains(is_control) {
         return None;
     }
     u64::from_str_radix(size, 16).ok()
 }
 
 fn reference_trailers(mut rest: &[u8], body: Vec<u8>) -> ChunkedBody {
-    let mut trailers: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut trailers = TrailerLines::new();
     loop {
         let Some((line, after)) = take_line(rest) else {
             return ChunkedBody::Incomplete;
@@ -143,13 +160,16 @@ fn reference_trailers(mut rest: &[u8], body: Vec<u8>) -> ChunkedBody {
         if line.is_empty() {
             break;
         }
-        let Some(trailer) = trailer(line).filter(|_| trailers.len() < 64) else {
+        let Some(trailer) = trailer(line) else {
             return ChunkedBody::Malformed;
         };
         trailers.push(trailer);
+        if trailers.len() > 64 {
+            return ChunkedBody::Malformed;
+        }
     }
     // Trailers of one name stand together, as in a map.
-    let mut grouped: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut grouped = TrailerLines::new();
     for (name, _) in &trailers {
         if !grouped.iter().any(|(known, _)| known == name) {
             let same = trailers.iter().filter(|(other, _)| other == name);
@@ -165,21 +185,26 @@ fn reference_trailers(mut rest: &[u8], body: Vec<u8>) -> ChunkedBody {
 
 fn trailer(line: &[u8]) -> Option<(String, Vec<u8>)> {
     let colon = line.iter().position(|byte| *byte == b':')?;
-    let (name, value) = (&line[..colon], &line[colon + 1..]);
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let is_text = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
-    if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+    let (name, value) = line.split_at(colon);
+    let mut value = &value[1..];
+    if name.is_empty() || !name.iter().all(is_token) {
         return None;
     }
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let start = value
-        .iter()
-        .position(|byte| !blank(byte))
-        .unwrap_or(value.len());
-    let end = value
-        .iter()
-        .rposition(|byte| !blank(byte))
-        .map_or(start, |last| last + 1);
-    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    Some((name, value[start..end].to_vec()))
+    if !value.iter().all(is_text) {
+        return None;
+    }
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    let name = String::from_utf8_lossy(name);
+    Some((name.to_ascii_lowercase(), value.to_vec()))
+}
+
+fn is_token(byte: &u8) -> bool {
+    let marks = b"!#$%&'*+-.^_`|~";
+    byte.is_ascii_alphanumeric() || marks.contains(byte)
+}
+
+fn is_text(byte: &u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }

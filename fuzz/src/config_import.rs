@@ -5,19 +5,18 @@ use sluicegate_config::import::{Format, convert};
 use sluicegate_config::{Source, Syntax, load};
 
 use crate::config_yaml::may_read_devices;
+use crate::input::InputBytes;
 
 /// The first byte chooses the program whose file the rest is.
 pub fn run(data: &[u8]) {
-    let Some((choice, bytes)) = data.split_first() else {
-        return;
-    };
-    let Ok(text) = str::from_utf8(bytes) else {
+    let mut input = InputBytes::new(data);
+    let (format, syntax) = *input.one_of(&FORMATS);
+    let Ok(text) = str::from_utf8(input.rest()) else {
         return;
     };
     if may_read_devices(text) {
         return;
     }
-    let (format, syntax) = FORMATS[usize::from(*choice) % FORMATS.len()];
     let source = Source {
         name: "fuzz".to_owned(),
         text: text.to_owned(),

@@ -7,12 +7,13 @@ use sluicegate_core::Nanos;
 use sluicegate_gate::external::{BackendPolicy, ExternalLimits};
 use sluicegate_gate::fuzz_internals::{ReplyFormat, check_reply, stored_and_read};
 
+use crate::input::InputBytes;
+
 /// The first byte chooses the format of the rest.
 pub fn run(data: &[u8]) {
-    let Some((choice, bytes)) = data.split_first() else {
-        return;
-    };
-    let format = FORMATS[usize::from(*choice) % FORMATS.len()];
+    let mut input = InputBytes::new(data);
+    let format = *input.one_of(&FORMATS);
+    let bytes = input.rest();
     let limits = check_reply(format, bytes, &BACKENDS);
     if format == ReplyFormat::PlainJson && limits.is_some() {
         let over_grpc = check_reply(ReplyFormat::GrpcJson, bytes, &BACKENDS);
@@ -36,19 +37,20 @@ static BACKENDS: LazyLock<BackendPolicy> =
 
 fn check(limits: &ExternalLimits) {
     if let Some(quota) = limits.quota {
-        assert!(quota.limit() >= 1 && quota.window() > Nanos::ZERO);
+        assert!(quota.limit() >= 1);
+        assert!(quota.window() > Nanos::ZERO);
     }
     if let Some(tenant) = &limits.tenant {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-        assert!((1..=256).contains(&tenant.len()) && tenant.bytes().all(is_plain));
+        assert!((1..=256).contains(&tenant.len()));
+        assert!(tenant.chars().all(is_plain), "{tenant:?}");
     }
     if let Some(timeout) = limits.request_timeout {
         assert!((Nanos::MILLISECOND..=Nanos::HOUR).contains(&timeout));
     }
     if let Some(backend) = &limits.backend {
         let host = backend.host.as_str();
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_:".contains(letter);
-        assert!(!host.is_empty() && host.chars().all(is_plain), "{host:?}");
+        assert!(!host.is_empty());
+        assert!(host.chars().all(is_plain), "{host:?}");
         assert!(backend.port > 0);
         // An address in the URL is one that may be dialled.
         if let Ok(address) = host.parse() {
@@ -56,4 +58,8 @@ fn check(limits: &ExternalLimits) {
         }
     }
     assert!(!limits.is_stale);
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "._:-".contains(letter)
 }

@@ -11,25 +11,20 @@ use ipnet::IpNet;
 use sluicegate::http::{ClientIp, ProxyHeader};
 use sluicegate_core::address;
 
+use crate::input::InputBytes;
+
 /// The first byte chooses the header; each line of the rest is a line of it.
 pub fn run(data: &[u8]) {
-    let Some((choice, text)) = data.split_first() else {
-        return;
-    };
-    let (header, resolver) = &RESOLVERS[usize::from(*choice) % RESOLVERS.len()];
-    let name = header.name();
-    let lines: Vec<HeaderValue> = text
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| HeaderValue::from_bytes(line).ok())
-        .collect();
-    let mut headers = HeaderMap::new();
-    for line in &lines {
-        headers.append(name, line.clone());
+    let mut input = InputBytes::new(data);
+    let resolver = input.one_of(&*RESOLVERS);
+    let text = input.rest();
+    let mut lines: Vec<HeaderValue> = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        lines.extend(HeaderValue::from_bytes(line));
     }
-    let found = resolver.resolve(Some(TRUSTED_PEER), &headers);
-    let found = found.expect("the peer is known");
-    assert_eq!(resolver.resolve(Some(STRANGER), &headers), Some(STRANGER));
-    if *header == ProxyHeader::Forwarded {
+    let found = resolver.resolve(TRUSTED_PEER, &lines);
+    assert_eq!(resolver.resolve(STRANGER, &lines), STRANGER);
+    if resolver.header == ProxyHeader::Forwarded {
         check_is_named(found, &lines);
     } else {
         assert_eq!(found, reference(&lines));
@@ -38,38 +33,34 @@ pub fn run(data: &[u8]) {
         return;
     }
     // Everything left of the address is the caller's own, and changes nothing.
-    let prefix = &text[..text.len() / 2];
-    for claim in [prefix, b"for=\"", b"9.9.9.9", b",,,", b"\"\\\""] {
-        let Ok(claim) = HeaderValue::from_bytes(claim) else {
-            continue;
-        };
-        let mut claimed = HeaderMap::new();
-        claimed.append(name, claim.clone());
-        for line in &lines {
-            claimed.append(name, line.clone());
-        }
-        assert_eq!(resolver.resolve(Some(TRUSTED_PEER), &claimed), Some(found));
-        let joined = [claim.as_bytes(), b",", lines[0].as_bytes()].concat();
-        let Ok(joined) = HeaderValue::from_bytes(&joined) else {
-            continue;
-        };
-        // A proxy that we trust closes its quotes. With one left open the whole line is not
-        // understood, and the peer is the caller.
-        let quotes = lines[0]
-            .as_bytes()
-            .iter()
-            .filter(|byte| **byte == b'"')
-            .count();
-        if *header == ProxyHeader::Forwarded && quotes % 2 == 1 {
-            continue;
-        }
-        let mut claimed = HeaderMap::new();
-        claimed.append(name, joined);
-        for line in &lines[1..] {
-            claimed.append(name, line.clone());
-        }
-        assert_eq!(resolver.resolve(Some(TRUSTED_PEER), &claimed), Some(found));
+    let half = &text[..text.len() / 2];
+    for claim in [half, b"for=\"", b"9.9.9.9", b",,,", b"\"\\\""] {
+        check_claim(claim, resolver, &lines, found);
     }
+}
+
+/// A claim in a line before the others, and in the first of them, changes nothing.
+fn check_claim(claim: &[u8], resolver: &HeaderResolver, lines: &[HeaderValue], found: IpAddr) {
+    let Ok(line) = HeaderValue::from_bytes(claim) else {
+        return;
+    };
+    let mut claimed = vec![line];
+    claimed.extend_from_slice(lines);
+    assert_eq!(resolver.resolve(TRUSTED_PEER, &claimed), found);
+    let first = lines[0].as_bytes();
+    let joined = [claim, b",", first].concat();
+    let Ok(joined) = HeaderValue::from_bytes(&joined) else {
+        return;
+    };
+    // A proxy that we trust closes its quotes. With one left open the whole line is not
+    // understood, and the peer is the caller.
+    let quotes = first.iter().filter(|byte| **byte == b'"');
+    if resolver.header == ProxyHeader::Forwarded && quotes.count() % 2 == 1 {
+        return;
+    }
+    let mut claimed = vec![joined];
+    claimed.extend_from_slice(&lines[1..]);
+    assert_eq!(resolver.resolve(TRUSTED_PEER, &claimed), found);
 }
 
 const TRUSTED_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -82,18 +73,47 @@ static TRUSTED: LazyLock<Vec<IpNet>> = LazyLock::new(|| {
         .collect()
 });
 
-static RESOLVERS: LazyLock<[(ProxyHeader, ClientIp); 3]> = LazyLock::new(|| {
-    [
+/// Finds the caller in one header.
+struct HeaderResolver {
+    header: ProxyHeader,
+    client_ip: ClientIp,
+}
+
+impl HeaderResolver {
+    fn new(header: ProxyHeader) -> Self {
+        let client_ip = ClientIp::behind(TRUSTED.clone());
+        Self {
+            header,
+            client_ip: client_ip.header(header),
+        }
+    }
+
+    fn resolve(&self, peer: IpAddr, lines: &[HeaderValue]) -> IpAddr {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(self.header.name(), line.clone());
+        }
+        let found = self.client_ip.resolve(Some(peer), &headers);
+        found.expect("the peer is known")
+    }
+}
+
+static RESOLVERS: LazyLock<[HeaderResolver; 3]> = LazyLock::new(|| {
+    let headers = [
         ProxyHeader::XForwardedFor,
         ProxyHeader::Forwarded,
         ProxyHeader::XRealIp,
-    ]
-    .map(|header| (header, ClientIp::behind(TRUSTED.clone()).header(header)))
+    ];
+    headers.map(HeaderResolver::new)
 });
 
 fn is_trusted(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => v4.octets()[0] == 10 || v4.octets()[0] == 172 && v4.octets()[1] >> 4 == 1,
+        IpAddr::V4(v4) => match v4.octets() {
+            [first, ..] if first == 10 => true,
+            [172, second, ..] => second >> 4 == 1,
+            _ => false,
+        },
         IpAddr::V6(v6) => v6.octets()[0] == 0xfd,
     }
 }
@@ -106,10 +126,13 @@ fn reference(lines: &[HeaderValue]) -> IpAddr {
     }
     let mut last = TRUSTED_PEER;
     for (walked, hop) in hops.iter().rev().enumerate() {
-        let address = str::from_utf8(hop).ok().and_then(address::parse);
-        let Some(address) = address.filter(|_| walked < 64) else {
+        let hop = String::from_utf8_lossy(hop);
+        let Some(address) = address::parse(&hop) else {
             return TRUSTED_PEER;
         };
+        if walked >= 64 {
+            return TRUSTED_PEER;
+        }
         last = address;
         if !is_trusted(last) {
             break;
@@ -122,11 +145,12 @@ fn reference(lines: &[HeaderValue]) -> IpAddr {
 fn check_is_named(found: IpAddr, lines: &[HeaderValue]) {
     let is_named = lines.iter().any(|line| {
         let text = String::from_utf8_lossy(line.as_bytes()).to_ascii_lowercase();
-        let values = text.match_indices("for=").map(|(at, word)| at + word.len());
-        values.into_iter().any(|start| {
-            let value = text[start..].trim_start_matches('"');
-            let end = value.find(['"', ',', ';']).unwrap_or(value.len());
-            address::parse(&value[..end]) == Some(found)
+        let mut values = text.split("for=").skip(1);
+        values.any(|value| {
+            let value = value.trim_start_matches('"');
+            let end = value.find(['"', ',', ';']);
+            let node = &value[..end.unwrap_or(value.len())];
+            address::parse(node) == Some(found)
         })
     });
     assert!(found == TRUSTED_PEER || is_named, "{found} from {lines:?}");

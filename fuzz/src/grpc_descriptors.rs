@@ -1,12 +1,14 @@
 //! Descriptors of Envoy's rate limit service: what each takes from which counter.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use sluicegate::Policy;
-use sluicegate_config::{Source, load};
 use sluicegate_server::fuzz_internals::{ChargedDescriptors, charge_descriptors};
 use sluicegate_server::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+
+use crate::limits::config_of;
 
 /// The input is a message.
 pub fn run(data: &[u8]) {
@@ -16,38 +18,44 @@ pub fn run(data: &[u8]) {
     let Some(charged) = charge_descriptors(&POLICY, &request) else {
         return;
     };
-    let again = RateLimitRequest::decode(&request.encode_to_vec()[..]);
+    let encoded = request.encode_to_vec();
+    let again = RateLimitRequest::decode(&encoded[..]);
     let again = again.expect("what was decoded can be encoded");
-    assert_eq!(charge_descriptors(&POLICY, &again).as_ref(), Some(&charged));
+    let charged_again = charge_descriptors(&POLICY, &again);
+    assert_eq!(charged_again.as_ref(), Some(&charged));
     check(&request, &charged);
 }
 
 fn check(request: &RateLimitRequest, charged: &ChargedDescriptors) {
     assert!(request.descriptors.len() <= 64);
-    for list in [&charged.taken, &charged.given] {
-        let counters = list.iter().map(|(counter, _)| counter);
-        let mut counters: Vec<&String> = counters.collect();
-        counters.sort_unstable();
-        assert!(
-            counters.windows(2).all(|pair| pair[0] != pair[1]),
-            "{counters:?}"
-        );
-    }
-    // Each charge is the sum of what its descriptors ask for.
-    let mut sums = [&charged.taken, &charged.given].map(|list| vec![0_u64; list.len()]);
+    assert_eq!(charged.rates.len(), charged.taken.len());
+    check_sums(request, charged, &charged.taken, true);
+    check_sums(request, charged, &charged.given, false);
+}
+
+/// Each counter is charged once, with the sum of what its descriptors ask for.
+fn check_sums(
+    request: &RateLimitRequest,
+    charged: &ChargedDescriptors,
+    charges: &[(String, u64)],
+    are_taken: bool,
+) {
+    let mut sums = vec![0_u64; charges.len()];
     for (descriptor, is_taken, index) in &charged.shares {
         let descriptor = &request.descriptors[*descriptor];
         assert_eq!(*is_taken, !descriptor.is_negative_hits);
-        let own = descriptor.hits_addend;
-        let cost = own.unwrap_or(u64::from(request.hits_addend.max(1)));
-        let sum = &mut sums[usize::from(!is_taken)][*index];
-        *sum = sum.saturating_add(cost);
+        if *is_taken != are_taken {
+            continue;
+        }
+        let usual = request.hits_addend.max(1);
+        let cost = descriptor.hits_addend.unwrap_or(usual.into());
+        sums[*index] = sums[*index].saturating_add(cost);
     }
-    for (list, sums) in [&charged.taken, &charged.given].into_iter().zip(sums) {
-        let costs: Vec<u64> = list.iter().map(|(_, cost)| *cost).collect();
-        assert_eq!(costs, sums);
+    let mut counters = BTreeSet::new();
+    for ((counter, cost), sum) in charges.iter().zip(sums) {
+        assert_eq!(*cost, sum, "{counter}");
+        assert!(counters.insert(counter), "{counter} twice");
     }
-    assert_eq!(charged.rates.len(), charged.taken.len());
 }
 
 const LIMITS: &str = r#"
@@ -61,11 +69,4 @@ limits:
   - { name: network, key: [client_ip], rate: 1/h, burst: 1, match: { descriptor: { remote_address: "*" } } }
 "#;
 
-static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| {
-    let source = Source {
-        text: LIMITS.to_owned(),
-        ..Source::embedded()
-    };
-    let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    config.policy
-});
+static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| config_of(LIMITS).policy);

@@ -3,22 +3,22 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::io;
-use std::pin::Pin;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use sluicegate_net::validate;
 
 use crate::http1_request::{BOUNDS, ReadRequest, ReadRequests};
+use crate::written_client::WrittenClient;
 
 /// The input is what a client sends on one connection.
 pub fn run(data: &[u8]) {
@@ -37,44 +37,53 @@ pub fn run(data: &[u8]) {
     }
     let theirs = read_with_hyper(data);
     assert!(theirs.len() >= valid.len(), "hyper refuses {valid:?}");
-    for (ours, (parts, body)) in valid.iter().zip(&theirs) {
-        let own = &ours.head.parts;
-        assert_eq!(own.method, parts.method);
-        assert_eq!(own.uri, parts.uri);
-        assert_eq!(own.version, parts.version);
-        assert_eq!(own.headers, parts.headers);
-        assert_eq!(&ours.body, body);
+    for (ours, theirs) in valid.iter().zip(&theirs) {
+        let (own, other) = (&ours.head.parts, &theirs.parts);
+        assert_eq!(own.method, other.method);
+        assert_eq!(own.uri, other.uri);
+        assert_eq!(own.version, other.version);
+        assert_eq!(own.headers, other.headers);
+        assert_eq!(ours.body, theirs.body);
     }
 }
 
 fn is_passed_on(request: &ReadRequest) -> bool {
-    let end = &request.head.end;
-    let is_valid = |end| validate(&request.head.parts, end, &BOUNDS, false).is_ok();
-    request.is_complete && end.is_ok_and(is_valid)
+    let Ok(end) = request.head.end else {
+        return false;
+    };
+    let valid = validate(&request.head.parts, end, &BOUNDS, false);
+    request.is_complete && valid.is_ok()
 }
 
-/// Requests as a server gets them, with their bodies.
-type SeenRequests = Rc<RefCell<Vec<(Parts, Vec<u8>)>>>;
+/// A request as hyper's server gets it.
+struct SeenRequest {
+    parts: Parts,
+    body: Vec<u8>,
+}
 
-fn read_with_hyper(data: &[u8]) -> Vec<(Parts, Vec<u8>)> {
-    let seen = SeenRequests::default();
+fn read_with_hyper(data: &[u8]) -> Vec<SeenRequest> {
+    let seen: Rc<RefCell<Vec<SeenRequest>>> = Rc::default();
     let service = service_fn(|request: Request<Incoming>| {
         let seen = Rc::clone(&seen);
         async move {
             let (parts, body) = request.into_parts();
             if let Ok(body) = body.collect().await {
-                seen.borrow_mut().push((parts, body.to_bytes().to_vec()));
+                let body = body.to_bytes().to_vec();
+                seen.borrow_mut().push(SeenRequest { parts, body });
             }
-            Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+            let empty = Empty::<Bytes>::new();
+            Ok::<_, Infallible>(Response::new(empty))
         }
     });
-    let stream = SentBytes(data);
+    let (client, _) = WrittenClient::new(data);
+    let stream = TokioIo::new(client);
     let mut builder = http1::Builder::new();
     builder
         .half_close(true)
         .header_read_timeout(None)
         .max_headers(BOUNDS.headers + 1);
-    let mut served = std::pin::pin!(builder.serve_connection(stream, service));
+    let served = builder.serve_connection(stream, service);
+    let mut served = pin!(served);
     let mut context = Context::from_waker(Waker::noop());
     // Nothing is ever waited for, so a few polls are enough.
     for _ in 0..1_000 {
@@ -83,38 +92,4 @@ fn read_with_hyper(data: &[u8]) -> Vec<(Parts, Vec<u8>)> {
         }
     }
     seen.take()
-}
-
-/// A stream of which everything has come.
-struct SentBytes<'a>(&'a [u8]);
-
-impl Read for SentBytes<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        mut buf: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (now, later) = self.0.split_at(buf.remaining().min(self.0.len()));
-        buf.put_slice(now);
-        self.0 = later;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Write for SentBytes<'_> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }

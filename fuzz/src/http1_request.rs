@@ -9,6 +9,8 @@ use sluicegate_config::Bounds;
 use sluicegate_net::fuzz_internals::{BodyDecoder, BodyPart, HeadParser, ParsedHead};
 use sluicegate_net::{BodyEnd, validate};
 
+use crate::input::{InputBytes, fits_one_line};
+
 pub(crate) const BOUNDS: Bounds = Bounds {
     header_bytes: 8 * 1024,
     headers: 32,
@@ -18,15 +20,15 @@ pub(crate) const BOUNDS: Bounds = Bounds {
 
 /// The first byte is the length of the pieces in which the rest arrives.
 pub fn run(data: &[u8]) {
-    let Some((piece, bytes)) = data.split_first() else {
-        return;
-    };
+    let mut input = InputBytes::new(data);
+    let piece = input.piece_length();
+    let bytes = input.rest();
     // Longer heads are refused, whole or in pieces, at slightly different lengths.
     if bytes.len() > BOUNDS.header_bytes {
         return;
     }
     let whole = ReadRequests::read(bytes, bytes.len());
-    let pieces = ReadRequests::read(bytes, 1 + usize::from(*piece % 32));
+    let pieces = ReadRequests::read(bytes, piece);
     assert_eq!(whole.requests.len(), pieces.requests.len());
     for (one, other) in whole.requests.iter().zip(&pieces.requests) {
         assert!(one.is_same(other), "{one:?} in pieces is {other:?}");
@@ -66,7 +68,8 @@ enum RequestStop {
 
 impl ReadRequests {
     pub(crate) fn read(bytes: &[u8], piece: usize) -> Self {
-        let (mut input, mut heads) = (BytesMut::new(), HeadParser::default());
+        let mut input = BytesMut::new();
+        let mut heads = HeadParser::default();
         let mut requests: Vec<ReadRequest> = Vec::new();
         let mut body: Option<BodyDecoder> = None;
         for piece in bytes.chunks(piece.max(1)) {
@@ -136,15 +139,15 @@ impl ReadRequest {
 
     fn is_same(&self, other: &Self) -> bool {
         same_head(&self.head, &other.head)
-            && (&self.body, &self.trailers, self.is_complete)
-                == (&other.body, &other.trailers, other.is_complete)
+            && self.body == other.body
+            && self.trailers == other.trailers
+            && self.is_complete == other.is_complete
     }
 
     fn check(&self) {
         let ParsedHead { parts, end, .. } = &self.head;
         for value in parts.headers.values() {
-            let is_clean = |byte: &u8| !matches!(byte, b'\r' | b'\n' | 0);
-            assert!(value.as_bytes().iter().all(is_clean), "{value:?}");
+            assert!(fits_one_line(value.as_bytes()), "{value:?}");
         }
         check_end(&self.head);
         let text = head_text(&self.head);
@@ -189,10 +192,13 @@ fn check_valid(head: &ParsedHead, end: BodyEnd) {
         return;
     }
     let hosts = parts.headers.get_all(header::HOST).iter().count();
-    assert!(hosts <= 1 && (hosts == 1 || parts.version == Version::HTTP_10));
+    let hosts_min = usize::from(parts.version == Version::HTTP_11);
+    assert!((hosts_min..=1).contains(&hosts));
     let path = parts.uri.path();
-    assert!(path.starts_with('/') || path == "*" && parts.method == Method::OPTIONS);
-    assert!(path.is_ascii() && !parts.uri.to_string().contains(['#', ' ']));
+    let is_options = parts.method == Method::OPTIONS;
+    assert!(path.starts_with('/') || path == "*" && is_options);
+    let target = parts.uri.to_string();
+    assert!(target.is_ascii() && !target.contains(['#', ' ']));
     let authority = parts
         .uri
         .authority()
@@ -202,22 +208,22 @@ fn check_valid(head: &ParsedHead, end: BodyEnd) {
 }
 
 fn same_head(one: &ParsedHead, other: &ParsedHead) -> bool {
-    let parts = |head: &ParsedHead| {
-        let parts = &head.parts;
-        (
-            parts.method.clone(),
-            parts.uri.clone(),
-            parts.version,
-            parts.headers.clone(),
-        )
-    };
-    parts(one) == parts(other) && (&one.end, one.keep_alive) == (&other.end, other.keep_alive)
+    let (parts, others) = (&one.parts, &other.parts);
+    parts.method == others.method
+        && parts.uri == others.uri
+        && parts.version == others.version
+        && parts.headers == others.headers
+        && one.end == other.end
+        && one.keep_alive == other.keep_alive
 }
 
 /// A head as it was understood.
 fn head_text(head: &ParsedHead) -> Vec<u8> {
     let parts = &head.parts;
-    let mut text = format!("{} {} {:?}\r\n", parts.method, parts.uri, parts.version).into_bytes();
+    let (method, version) = (&parts.method, parts.version);
+    let uri = &parts.uri;
+    let first = format!("{method} {uri} {version:?}\r\n");
+    let mut text = first.into_bytes();
     for (name, value) in &parts.headers {
         text.extend_from_slice(name.as_str().as_bytes());
         text.extend_from_slice(b": ");

@@ -6,15 +6,17 @@ use bytes::{BufMut, BytesMut};
 use sluicegate_net::fuzz_internals::{BodyPart, ParsedResponse, take_response};
 use sluicegate_net::hop_by_hop::is_hop_by_hop;
 
-/// The first byte is the length of the pieces in which the rest arrives, and whether the response
-/// is one to HEAD.
+use crate::input::{InputBytes, fits_one_line};
+
+/// The first byte is 1 for a response to HEAD, the second is the length of the pieces in which the
+/// rest arrives.
 pub fn run(data: &[u8]) {
-    let Some((choice, bytes)) = data.split_first() else {
-        return;
-    };
-    let is_head = choice & 0x80 != 0;
+    let mut input = InputBytes::new(data);
+    let is_head = input.one_in(2);
+    let piece = input.piece_length();
+    let bytes = input.rest();
     let whole = ReadResponse::read(bytes, is_head, bytes.len());
-    let pieces = ReadResponse::read(bytes, is_head, 1 + usize::from(choice % 32));
+    let pieces = ReadResponse::read(bytes, is_head, piece);
     match (&whole, &pieces) {
         (Ok(whole), Ok(pieces)) => assert_eq!(whole, pieces),
         (Err(_), Err(_)) => {}
@@ -72,7 +74,8 @@ impl ReadResponse {
                 BodyPart::Trailers(_) => {}
                 BodyPart::End => {
                     response.is_complete = true;
-                    response.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
+                    let behind: usize = pieces.map(<[u8]>::len).sum();
+                    response.left = input.len() + behind;
                     return Ok(Some(response));
                 }
                 BodyPart::Incomplete => match pieces.next() {
@@ -86,8 +89,8 @@ impl ReadResponse {
     fn check(&self, is_head: bool) {
         assert!((100..=999).contains(&self.status));
         let is_switch = self.status == 101;
-        let has_none = is_head || self.status < 200 || matches!(self.status, 204 | 304);
-        if has_none {
+        let has_body = !matches!(self.status, 100..=199 | 204 | 304);
+        if is_head || !has_body {
             assert!(self.body.is_empty() && self.is_complete);
         }
         assert!(!(self.ends_with_connection && self.stays_open));
@@ -99,19 +102,21 @@ impl ReadResponse {
                 !is_hop_by_hop(&name) || name == "upgrade" && is_switch,
                 "{name}"
             );
-            assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+            assert!(fits_one_line(value));
             lengths += u32::from(name == "content-length");
         }
-        // The length of a body that is not sent is told once; that of one that is, by whoever
-        // sends it.
+        // A length is passed on once, and only where no body follows.
         assert!(lengths == 0 || lengths == 1 && (is_head || self.status == 304));
         // What is passed on can be read again, and says the same.
         let mut text = format!("HTTP/1.1 {} x\r\n", self.status).into_bytes();
         for (name, value) in &self.lines {
-            text.extend_from_slice(&[name, &b": "[..], value, b"\r\n"].concat());
+            text.extend_from_slice(name);
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value);
+            text.extend_from_slice(b"\r\n");
         }
-        text.extend_from_slice(format!("content-length: {}\r\n", self.body.len()).as_bytes());
-        text.extend_from_slice(b"\r\n");
+        let length = format!("content-length: {}\r\n\r\n", self.body.len());
+        text.extend_from_slice(length.as_bytes());
         text.extend_from_slice(&self.body);
         if lengths == 0 && !is_switch {
             let again = Self::read(&text, is_head, text.len());
@@ -121,12 +126,14 @@ impl ReadResponse {
                     text.escape_ascii().to_string()
                 );
             };
-            assert_eq!((again.status, &again.body), (self.status, &self.body));
+            assert_eq!(again.status, self.status);
+            assert_eq!(again.body, self.body);
             let others = again.lines.iter();
             let others: Vec<_> = others
                 .filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"))
                 .collect();
-            assert!(others.into_iter().eq(&self.lines), "{again:?}");
+            let lines: Vec<_> = self.lines.iter().collect();
+            assert_eq!(others, lines);
         }
     }
 }

@@ -2,25 +2,28 @@
 
 use sluicegate_net::fuzz_internals::FrameCounter;
 
-/// The first byte is the length of the pieces; then come two bytes that are the number of bytes
-/// written to the client, and what the client sends.
+use crate::input::InputBytes;
+
+/// The first byte is the length of the pieces, the second the bytes that were written to the client
+/// in units of 64; the rest is what the client sends.
 pub fn run(data: &[u8]) {
-    let Some(([piece, high, low], bytes)) = data.split_first_chunk() else {
-        return;
-    };
-    let written = u64::from(*high) * 256 + u64::from(*low);
+    let mut input = InputBytes::new(data);
+    let piece = input.piece_length();
+    let written = 64 * u64::from(input.byte());
+    let bytes = input.rest();
     let mut whole = FrameCounter::new();
     let is_taken = whole.record(bytes, written);
     let mut pieces = FrameCounter::new();
-    let mut parts = bytes.chunks(1 + usize::from(*piece % 32));
-    assert_eq!(is_taken, parts.all(|part| pieces.record(part, written)));
+    let mut parts = bytes.chunks(piece);
+    let are_taken = parts.all(|part| pieces.record(part, written));
+    assert_eq!(is_taken, are_taken);
     if is_taken {
         assert_eq!(whole.is_mid_frame(), pieces.is_mid_frame());
         assert_eq!(whole.is_mid_frame(), is_mid_frame(bytes));
     }
     // Frames that only make work end every connection, whatever came before.
-    let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     if is_taken && !whole.is_mid_frame() {
+        let ping = b"\0\0\x08\x06\0\0\0\0\0pingping";
         let pings = ping.repeat(1_100);
         assert!(!whole.record(&pings, written), "a flood is not noticed");
     }
@@ -33,15 +36,15 @@ fn is_mid_frame(bytes: &[u8]) -> bool {
     };
     let mut is_header_open = false;
     while !rest.is_empty() {
-        let Some(([high, middle, low, kind, flags, ..], after)) = rest.split_first_chunk::<9>()
-        else {
+        let Some((head, after)) = rest.split_first_chunk::<9>() else {
             return true;
         };
-        let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        let [high, middle, low, kind, flags, ..] = *head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
         if matches!(kind, 1 | 9) {
             is_header_open = flags & 4 == 0;
         }
-        let Some((_, after)) = after.split_at_checked(length) else {
+        let Some((_, after)) = after.split_at_checked(length as usize) else {
             return true;
         };
         rest = after;

@@ -16,6 +16,7 @@ use sluicegate_net::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::input::fits_one_line;
 use crate::written_client::WrittenClient;
 
 /// The input is what a client sends behind the preface.
@@ -95,19 +96,20 @@ impl Handler for CheckingHandler {
     ) -> HttpResponse<Full<Bytes>> {
         let IncomingRequest { parts, end, body } = request;
         for value in parts.headers.values() {
-            let is_clean = |byte: &u8| !matches!(byte, b'\r' | b'\n' | 0);
-            assert!(value.as_bytes().iter().all(is_clean), "{value:?}");
+            assert!(fits_one_line(value.as_bytes()), "{value:?}");
         }
-        let is_valid = end.and_then(|end| validate(&parts, end, &BOUNDS, true));
-        if is_valid.is_ok() {
+        let is_valid = |end| validate(&parts, end, &BOUNDS, true).is_ok();
+        if end.is_ok_and(is_valid) {
             let connection = ["connection", "transfer-encoding", "upgrade", "keep-alive"];
             assert!(
                 connection
                     .iter()
                     .all(|name| !parts.headers.contains_key(*name))
             );
-            assert!(parts.uri.path().starts_with('/') && parts.uri.path().is_ascii());
-            assert!(parts.uri.authority().is_some() || parts.headers.contains_key("host"));
+            let path = parts.uri.path();
+            assert!(path.starts_with('/') && path.is_ascii());
+            let has_host = parts.headers.contains_key("host");
+            assert!(has_host || parts.uri.authority().is_some());
         }
         let length = match body.collect().await {
             Ok(body) => body.to_bytes().len(),

@@ -34,22 +34,42 @@ impl<'a> InputBytes<'a> {
     /// digits.
     pub(crate) fn number(&mut self, max: u64) -> u64 {
         let bits = u32::from(self.below(65));
-        let bytes = bits.div_ceil(8);
-        let digits = (0..bytes).fold(0, |digits, _| digits << 8 | u64::from(self.byte()));
-        let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
-        (digits & mask).min(max)
+        let mut digits = 0;
+        for _ in 0..bits.div_ceil(8) {
+            digits = digits << 8 | u64::from(self.byte());
+        }
+        let mask = u64::MAX.checked_shr(64 - bits);
+        let number = digits & mask.unwrap_or(0);
+        number.min(max)
+    }
+
+    /// One of these, by the next byte.
+    pub(crate) fn one_of<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
+        let choice = usize::from(self.byte());
+        &choices[choice % choices.len()]
+    }
+
+    /// The length of the pieces in which bytes arrive, by the next byte.
+    pub(crate) fn piece_length(&mut self) -> usize {
+        1 + usize::from(self.below(32))
     }
 
     /// Everything up to the next line end, or to the end.
     pub(crate) fn line(&mut self) -> &'a [u8] {
-        let end = self.0.iter().position(|byte| *byte == b'\n');
-        let (line, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
-        self.0 = rest.split_first().map_or(rest, |(_, rest)| rest);
-        line
+        let mut parts = self.0.splitn(2, |byte| *byte == b'\n');
+        let line = parts.next();
+        self.0 = parts.next().unwrap_or_default();
+        line.unwrap_or_default()
     }
 
     /// Everything that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
+}
+
+/// True when no byte could end the line of a header.
+pub(crate) fn fits_one_line(value: &[u8]) -> bool {
+    let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+    !value.iter().any(ends_line)
 }

@@ -20,12 +20,11 @@ pub fn run(data: &[u8]) {
         }
         (Ok(_), None) => panic!("keys without a list of keys"),
         (Err(message), keys) => {
-            assert!(
-                !message.is_empty() && !message.chars().any(char::is_control),
-                "{message:?}"
-            );
-            let texts = keys.into_iter().flatten().flat_map(long_texts);
-            texts.for_each(|text| assert!(!message.contains(text), "{message:?}"));
+            assert!(!message.is_empty());
+            assert!(!message.contains(char::is_control), "{message:?}");
+            for secret in keys.into_iter().flatten().flat_map(secrets_in) {
+                assert!(!message.contains(secret), "{message:?}");
+            }
         }
     }
 }
@@ -39,8 +38,11 @@ const ALGORITHMS: [JwtAlgorithm; 5] = [
 ];
 
 /// The parts of a key that could be secrets.
-fn long_texts(key: &Value) -> impl Iterator<Item = &str> {
-    let parts = ["k", "n", "x", "y", "d", "p", "q"];
-    let texts = parts.into_iter().filter_map(|part| key.get(part)?.as_str());
-    texts.filter(|text| text.len() > 16)
+fn secrets_in(key: &Value) -> Vec<&str> {
+    let mut secrets = Vec::new();
+    for part in ["k", "n", "x", "y", "d", "p", "q"] {
+        let text = key.get(part).and_then(Value::as_str);
+        secrets.extend(text.filter(|text| text.len() > 16));
+    }
+    secrets
 }

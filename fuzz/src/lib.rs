@@ -1,4 +1,4 @@
-//! What is fuzzed: one function of bytes for each target.
+//! Fuzz targets: one function of bytes for each.
 //!
 //! A target returns, or panics: then the bytes are an input that our code takes wrongly. Each one
 //! asserts more than that nothing panics: that bytes mean the same however they arrive, that what
@@ -10,9 +10,10 @@
 #![forbid(unsafe_code)]
 
 mod input;
+mod limits;
 mod written_client;
 
-// What clients send.
+// Sent by clients.
 pub mod chunked;
 pub mod forwarded;
 pub mod http1_hyper;
@@ -23,24 +24,24 @@ pub mod jwt;
 pub mod path;
 pub mod proxy_protocol;
 
-// What servers, services and stores send.
+// Sent by servers, services and stores.
 pub mod external_reply;
 pub mod http1_response;
 pub mod jwks;
 pub mod redis_replies;
 
-// What callers of the decision service send.
+// Sent by callers of the decision service.
 pub mod grpc_descriptors;
 pub mod resp_commands;
 pub mod resp_server;
 
-// What operators write.
+// Written by operators.
 pub mod config_import;
 pub mod config_toml;
 pub mod config_yaml;
 pub mod rates;
 
-// What we write ourselves.
+// Written by ourselves.
 pub mod log_lines;
 pub mod lua;
 
@@ -58,7 +59,10 @@ macro_rules! targets {
     ($($name:ident),* $(,)?) => {
         /// Every target.
         pub const TARGETS: &[Target] = &[
-            $(Target { name: stringify!($name), run: $name::run }),*
+            $(Target {
+                name: stringify!($name),
+                run: $name::run,
+            }),*
         ];
     };
 }

@@ -34,7 +34,8 @@ pub fn run(data: &[u8]) {
             if input.one_in(5) {
                 let mut charge = charge_of(&mut input, &quotas, &bases);
                 charge.cost = charge.cost.min(1 << 52);
-                let age = Nanos::new(input.number(1 << 60).min(now.as_nanos()));
+                let age = input.number(1 << 60);
+                let age = Nanos::new(age.min(now.as_nanos()));
                 twin.refund(&charge, age, now, |call| scripts.run(1, call));
             } else {
                 let requests = requests_of(&mut input, &quotas, &bases);
@@ -60,7 +61,10 @@ fn step_clock(input: &mut InputBytes<'_>, now: &mut Timestamp) {
 }
 
 fn three_quotas(input: &mut InputBytes<'_>) -> Option<[Quota; 3]> {
-    Some([quota_of(input)?, quota_of(input)?, quota_of(input)?])
+    let first = quota_of(input)?;
+    let second = quota_of(input)?;
+    let third = quota_of(input)?;
+    Some([first, second, third])
 }
 
 fn quota_of(input: &mut InputBytes<'_>) -> Option<Quota> {
@@ -68,11 +72,17 @@ fn quota_of(input: &mut InputBytes<'_>) -> Option<Quota> {
     let span = 1 + input.number(1 << 52);
     let millis = Nanos::from_millis(1 + span % (1 << 42));
     match input.below(5) {
-        0 => Quota::new(size, Nanos::SECOND, 1 + input.number(1 << 30)).ok(),
+        0 => {
+            let burst = 1 + input.number(1 << 30);
+            Quota::new(size, Nanos::SECOND, burst).ok()
+        }
         1 => TokenBucket::with_interval(Nanos::new(span), size)
             .map(Quota::from)
             .ok(),
-        2 => Quota::leaky_bucket(size, millis, 1 + input.number(1_000_000)).ok(),
+        2 => {
+            let drip = 1 + input.number(1_000_000);
+            Quota::leaky_bucket(size, millis, drip).ok()
+        }
         3 => Quota::fixed_window(size, millis).ok(),
         _ => Quota::sliding_window(size, millis).ok(),
     }
@@ -118,6 +128,9 @@ fn charge_of(input: &mut InputBytes<'_>, quotas: &[Quota; 3], bases: &[Pace; 3])
     }
 }
 
+/// The values that a script returns, and its writes: key, value, milliseconds.
+type ScriptEffects = (Vec<ScriptValue>, Vec<[String; 3]>);
+
 /// The scripts in an interpreter, with a table in place of Redis.
 struct LuaScripts {
     lua: Lua,
@@ -160,16 +173,12 @@ impl LuaScripts {
     }
 
     /// Runs a script; returns its values, and what it has written.
-    fn run(&self, script: usize, call: ScriptCall) -> (Vec<ScriptValue>, Vec<[String; 3]>) {
+    fn run(&self, script: usize, call: ScriptCall) -> ScriptEffects {
         self.try_run(script, call)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn try_run(
-        &self,
-        script: usize,
-        call: ScriptCall,
-    ) -> mlua::Result<(Vec<ScriptValue>, Vec<[String; 3]>)> {
+    fn try_run(&self, script: usize, call: ScriptCall) -> mlua::Result<ScriptEffects> {
         let table = |words: Vec<Vec<u8>>| {
             let words = words.into_iter().map(|word| self.lua.create_string(word));
             self.lua
@@ -192,7 +201,10 @@ impl LuaScripts {
         let mut writes = Vec::new();
         for write in globals.get::<Table>("writes")?.sequence_values::<Table>() {
             let write = write?;
-            writes.push([write.get(1)?, write.get(2)?, write.get(3)?]);
+            let key = write.get(1)?;
+            let value = write.get(2)?;
+            let life_ms = write.get(3)?;
+            writes.push([key, value, life_ms]);
         }
         Ok((values, writes))
     }

@@ -27,9 +27,10 @@ pub fn run(data: &[u8]) {
     if let Ok(pattern) = normal.parse::<PathPattern>() {
         assert!(pattern.covers(normal));
         assert!(pattern.covers(&normal.to_ascii_lowercase()));
-        assert!(pattern.covers(&format!("{}/below", normal.trim_end_matches('/'))));
-        let shown = pattern.to_string();
-        assert_eq!(shown.parse::<PathPattern>().as_ref(), Ok(&pattern));
+        let folder = normal.trim_end_matches('/');
+        assert!(pattern.covers(&format!("{folder}/below")));
+        let again = pattern.to_string().parse::<PathPattern>();
+        assert_eq!(again.as_ref(), Ok(&pattern));
     }
 }
 
@@ -61,7 +62,8 @@ fn reference(path: &str) -> Option<String> {
             other => kept.push(other),
         }
     }
-    let is_folder = matches!(segments.last().map(String::as_str), Some("" | "." | ".."));
+    let last = segments.last().map(String::as_str);
+    let is_folder = matches!(last, Some("" | "." | ".."));
     let end = if is_folder && !kept.is_empty() {
         "/"
     } else {
@@ -109,7 +111,8 @@ fn has_overlong(bytes: &[PathByte]) -> bool {
             [Inside(0xe0), Inside(0x80..=0x9f)] | [Inside(0xf0), Inside(0x80..=0x8f)]
         )
     };
-    bytes.contains(&Inside(0xc0)) || bytes.contains(&Inside(0xc1)) || bytes.windows(2).any(begins)
+    let is_never_used = |byte: &PathByte| matches!(byte, Inside(0xc0 | 0xc1));
+    bytes.iter().any(is_never_used) || bytes.windows(2).any(begins)
 }
 
 fn spelled(segment: &[PathByte]) -> String {
@@ -122,11 +125,17 @@ fn spelled(segment: &[PathByte]) -> String {
         if letter.is_ascii_alphanumeric() || "-._~!$&'()*+,=:@".contains(letter) {
             text.push(letter);
         } else {
-            let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
-            text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            text.push('%');
+            text.push(hex_digit(byte >> 4));
+            text.push(hex_digit(byte & 15));
         }
     }
     text
+}
+
+fn hex_digit(value: u8) -> char {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    char::from(DIGITS[usize::from(value)])
 }
 
 /// `%25` and two digits behind it: decoded twice, it would be another character.

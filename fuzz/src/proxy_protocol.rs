@@ -19,7 +19,10 @@ pub fn run(data: &[u8]) {
     // A beginning of it is incomplete, and asks for no byte of the client's.
     for part in [used - 1, usize::from(*cut) % used] {
         match parse_proxy_header(&bytes[..part]) {
-            Ok(ProxyHeader::Incomplete(more)) => assert!(more > 0 && part + more <= used),
+            Ok(ProxyHeader::Incomplete(more)) => {
+                assert!(more > 0);
+                assert!(part + more <= used);
+            }
             other => panic!("{other:?} after {part} of {used} bytes"),
         }
     }
@@ -57,13 +60,18 @@ fn version_1(source: SocketAddr) -> Vec<u8> {
 
 fn version_2(source: SocketAddr) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21".to_vec();
-    let (family, length, address) = match source.ip() {
-        IpAddr::V4(ip) => (0x11, 12, ip.octets().to_vec()),
-        IpAddr::V6(ip) => (0x21, 36, ip.octets().to_vec()),
-    };
-    header.extend_from_slice(&[family, 0, length]);
-    header.extend_from_slice(&address);
-    header.extend_from_slice(&address);
+    match source.ip() {
+        IpAddr::V4(ip) => {
+            header.extend_from_slice(&[0x11, 0, 12]);
+            header.extend_from_slice(&ip.octets());
+            header.extend_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            header.extend_from_slice(&[0x21, 0, 36]);
+            header.extend_from_slice(&ip.octets());
+            header.extend_from_slice(&ip.octets());
+        }
+    }
     header.extend_from_slice(&source.port().to_be_bytes());
     header.extend_from_slice(&443_u16.to_be_bytes());
     header

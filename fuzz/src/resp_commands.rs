@@ -2,22 +2,24 @@
 
 use sluicegate_server::fuzz_internals::parse_commands;
 
+use crate::input::InputBytes;
+
 /// The first byte is the length of the pieces in which the rest arrives.
 pub fn run(data: &[u8]) {
-    let Some((piece, bytes)) = data.split_first() else {
-        return;
-    };
+    let mut input = InputBytes::new(data);
+    let piece = input.piece_length();
+    let bytes = input.rest();
     let whole = parse_commands(bytes, bytes.len());
-    let pieces = parse_commands(bytes, 1 + usize::from(*piece % 32));
+    let pieces = parse_commands(bytes, piece);
     assert_eq!(whole, pieces);
     assert!(whole.left <= bytes.len());
-    // What was understood, as arrays, is the same commands.
+    // The same commands, all as arrays.
     let written: Vec<u8> = whole
         .commands
         .iter()
         .flat_map(|words| array(words))
         .collect();
-    let again = parse_commands(&written, 1 + usize::from(*piece));
+    let again = parse_commands(&written, piece);
     assert_eq!(again.commands, whole.commands);
     assert_eq!((again.left, again.error), (0, None));
 }
@@ -25,7 +27,8 @@ pub fn run(data: &[u8]) {
 fn array(words: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        let length = format!("${}\r\n", word.len());
+        bytes.extend_from_slice(length.as_bytes());
         bytes.extend_from_slice(word);
         bytes.extend_from_slice(b"\r\n");
     }

@@ -21,7 +21,8 @@ pub(crate) struct ReceivedBytes(Arc<Mutex<Vec<u8>>>);
 
 impl ReceivedBytes {
     pub(crate) fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let received = self.0.lock();
+        std::mem::take(&mut received.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -44,8 +45,9 @@ impl AsyncRead for WrittenClient {
         _: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let length = buf.remaining().min(self.sent.len() - self.read);
-        buf.put_slice(&self.sent[self.read..self.read + length]);
+        let unread = &self.sent[self.read..];
+        let length = unread.len().min(buf.remaining());
+        buf.put_slice(&unread[..length]);
         self.read += length;
         Poll::Ready(Ok(()))
     }

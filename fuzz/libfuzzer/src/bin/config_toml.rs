@@ -1,4 +1,7 @@
 //! The target `config_toml` as a program of libFuzzer.
 #![cfg_attr(sluicegate_fuzz, no_main)]
 
-sluicegate_fuzz_libfuzzer::program!(sluicegate_fuzz::config_toml::run);
+use sluicegate_fuzz::config_toml::run;
+use sluicegate_fuzz_libfuzzer::program;
+
+program!(run);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate_config::Config;
+use sluicegate_gate::gate::Gate;
 use sluicegate_net::Transport;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -10,7 +11,6 @@ use tokio::sync::watch;
 use super::connection::RespConnection;
 use super::parse::{CommandParser, ParsedInput};
 use crate::decisions::DecisionsState;
-use crate::fuzz_internals::decisions_state;
 
 /// The commands that a client has sent, the bytes that are left, and the reason if they are none.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,10 +68,20 @@ pub struct RespServer {
 }
 
 impl RespServer {
-    /// A server with this configuration.
+    /// A server with this configuration, to which everybody may speak.
     pub fn new(config: &Config, background: &Handle) -> Result<Self, String> {
-        let (state, _end) = decisions_state(config, background)?;
-        Ok(Self { state, _end })
+        let gate = Gate::new(config, background.clone()).map_err(|error| format!("{error:?}"))?;
+        let (_end, ending) = watch::channel(false);
+        let state = DecisionsState {
+            gate: Arc::new(gate),
+            token: None,
+            ending,
+            tls: Arc::default(),
+        };
+        Ok(Self {
+            state: Arc::new(state),
+            _end,
+        })
     }
 
     /// Serves a client until it goes or is closed.
