@@ -31,7 +31,8 @@ pub(crate) fn check(data: &[u8], syntax: Syntax) {
             assert!(!config.in_words().is_empty());
         }
         Err(mistakes) => {
-            let lines = text.split('\n').count() as u64;
+            // A line of YAML may end with either.
+            let lines = text.split(['\n', '\r']).count() as u64;
             assert!(mistakes.iter().len() > 0);
             for mistake in mistakes.iter() {
                 if let Some((line, column)) = mistake.place() {

@@ -110,7 +110,7 @@ static RESOLVERS: LazyLock<[HeaderResolver; 3]> = LazyLock::new(|| {
 fn is_trusted(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => match v4.octets() {
-            [first, ..] if first == 10 => true,
+            [10, ..] => true,
             [172, second, ..] => second >> 4 == 1,
             _ => false,
         },
@@ -126,8 +126,8 @@ fn reference(lines: &[HeaderValue]) -> IpAddr {
     }
     let mut last = TRUSTED_PEER;
     for (walked, hop) in hops.iter().rev().enumerate() {
-        let hop = String::from_utf8_lossy(hop);
-        let Some(address) = address::parse(&hop) else {
+        let hop = str::from_utf8(hop).unwrap_or_default();
+        let Some(address) = address::parse(hop) else {
             return TRUSTED_PEER;
         };
         if walked >= 64 {

@@ -42,7 +42,9 @@ fn secrets_in(key: &Value) -> Vec<&str> {
     let mut secrets = Vec::new();
     for part in ["k", "n", "x", "y", "d", "p", "q"] {
         let text = key.get(part).and_then(Value::as_str);
-        secrets.extend(text.filter(|text| text.len() > 16));
+        // A text with blanks is no key, and may be a copy of the message.
+        let is_key = |text: &&str| text.len() > 16 && !text.contains(' ');
+        secrets.extend(text.filter(is_key));
     }
     secrets
 }
