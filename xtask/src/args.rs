@@ -2,6 +2,7 @@
 
 use crate::bench::{self, BenchChoice};
 use crate::chaos::ChaosChoice;
+use crate::fuzz::{self, FuzzChoice};
 use crate::nearest::nearest;
 use crate::test::{self, TestChoice};
 use crate::tidy::TidyChoice;
@@ -17,6 +18,7 @@ pub enum Task {
     Book,
     Bench(BenchChoice),
     Chaos(ChaosChoice),
+    Fuzz(FuzzChoice),
 }
 
 /// Reads the words after `cargo xtask`. The error is complete and ready to print.
@@ -29,7 +31,9 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         // The words behind the name of a bench belong to the bench, its `--help` too.
         "bench" => parse_bench(rest),
-        "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => {
+        "test" | "tidy" | "audit" | "package" | "book" | "chaos" | "fuzz"
+            if asks_for_help(rest) =>
+        {
             Ok(Task::Help)
         }
         "test" => parse_test(rest),
@@ -38,6 +42,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "package" => no_arguments("package", rest).map(|()| Task::Package),
         "book" => no_arguments("book", rest).map(|()| Task::Book),
         "chaos" => parse_chaos(rest).map(Task::Chaos),
+        "fuzz" => parse_fuzz(rest).map(Task::Fuzz),
         unknown => Err(unknown_name("task", unknown, &TASKS, "cargo xtask --help")),
     }
 }
@@ -48,8 +53,8 @@ pub fn print_help() -> bool {
     true
 }
 
-const TASKS: [&str; 8] = [
-    "test", "tidy", "audit", "package", "book", "bench", "chaos", "help",
+const TASKS: [&str; 9] = [
+    "test", "tidy", "audit", "package", "book", "bench", "chaos", "fuzz", "help",
 ];
 
 const HELP: &str = "\
@@ -69,9 +74,12 @@ usage: cargo xtask TASK
   book                the documentation as a book; builds mdbook the first time
   bench               the benches there are
   bench NAME [ARG…]   one bench; the arguments go to the bench
-  chaos               every long scenario with faults and replicas on real servers: about 25 minutes
+  chaos               every long scenario with faults and replicas on real servers, then `fuzz`: about 50 minutes
   chaos --list        the scenarios and the promises they prove
   chaos --only NAME   one scenario
+  fuzz                a minute of each fuzz target, after a planted bug was found; needs a C++ compiler
+  fuzz [--minutes N] [--runs N] [--only TARGET] [--jobs N]
+                      so long, so many executions, this target, so many targets at a time
   help                this text
 
 exit code: 0 fine, 1 something failed, 2 the command line was not understood
@@ -181,6 +189,50 @@ fn parse_chaos(words: &[String]) -> Result<ChaosChoice, String> {
     }
 }
 
+/// Every flag has a value. Without bounds, each target runs for a minute.
+fn parse_fuzz(words: &[String]) -> Result<FuzzChoice, String> {
+    const FLAGS: [&str; 4] = ["--minutes", "--runs", "--only", "--jobs"];
+    let mut choice = FuzzChoice {
+        minutes: None,
+        ..FuzzChoice::default()
+    };
+    for pair in words.chunks(2) {
+        let flag = pair[0].as_str();
+        if !FLAGS.contains(&flag) {
+            let help = "cargo xtask --help";
+            return Err(unknown_name("argument of fuzz", flag, &FLAGS, help));
+        }
+        let Some(value) = pair.get(1) else {
+            return Err(format!("fuzz {flag}: its value is missing"));
+        };
+        let number = || match value.parse::<u64>() {
+            Ok(number @ 1..) => Ok(number),
+            _ => Err(format!(
+                "fuzz {flag}: expected a whole number from 1 (got `{value}`)"
+            )),
+        };
+        match flag {
+            "--minutes" => choice.minutes = Some(number()?),
+            "--runs" => choice.runs = Some(number()?),
+            "--jobs" => choice.jobs = usize::try_from(number()?).unwrap_or(usize::MAX),
+            _ => choice.only.push(known_target(value)?),
+        }
+    }
+    if choice.minutes.is_none() && choice.runs.is_none() {
+        choice.minutes = FuzzChoice::default().minutes;
+    }
+    Ok(choice)
+}
+
+fn known_target(name: &str) -> Result<String, String> {
+    let names = fuzz::target_names();
+    if names.iter().any(|known| known == name) {
+        return Ok(name.to_string());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(unknown_name("target", name, &names, "ls fuzz/src"))
+}
+
 fn no_arguments(task: &str, words: &[String]) -> Result<(), String> {
     words
         .first()
@@ -248,6 +300,40 @@ mod tests {
             parsed("chaos --only soak"),
             Ok(Task::Chaos(ChaosChoice::Only("soak".to_string())))
         );
+    }
+
+    #[test]
+    fn a_fuzz_run_has_bounds() {
+        let fuzz = |line: &str| match parsed(line) {
+            Ok(Task::Fuzz(choice)) => Ok(choice),
+            Ok(other) => panic!("{other:?}"),
+            Err(advice) => Err(advice),
+        };
+        assert_eq!(fuzz("fuzz"), Ok(FuzzChoice::default()));
+        let chosen = FuzzChoice {
+            only: vec!["path".to_string()],
+            minutes: None,
+            runs: Some(10),
+            jobs: 2,
+        };
+        assert_eq!(fuzz("fuzz --only path --runs 10 --jobs 2"), Ok(chosen));
+        for (line, advice) in [
+            ("fuzz --minutes", "fuzz --minutes: its value is missing"),
+            (
+                "fuzz --jobs 0",
+                "fuzz --jobs: expected a whole number from 1 (got `0`)",
+            ),
+            (
+                "fuzz --only pth",
+                "unknown target `pth`: the nearest is `path` (`ls fuzz/src` lists all)",
+            ),
+            (
+                "fuzz --rnus 1",
+                "unknown argument of fuzz `--rnus`: the nearest is `--runs` (`cargo xtask --help` lists all)",
+            ),
+        ] {
+            assert_eq!(fuzz(line), Err(advice.to_string()), "{line}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `cargo xtask chaos`: the long scenarios of `sluicegate-chaos`, and tests that are played many more times than usual.
 
 use crate::command::Command;
+use crate::fuzz::{self, FuzzChoice};
 use crate::tools::{self, Need, Tool};
 
 /// The forms of `cargo xtask chaos …`.
@@ -18,15 +19,18 @@ pub fn run(choice: ChaosChoice) -> bool {
             LONG_TESTS
                 .iter()
                 .for_each(|test| println!("  {:<28} {}", test.name, test.about));
+            println!("  {FUZZ:<28} S14: a minute of each fuzz target");
             scenarios(&["--list"])
         }
+        ChaosChoice::Only(name) if name == FUZZ => fuzzing(),
         ChaosChoice::Only(name) => match LONG_TESTS.iter().find(|test| test.name == name) {
             Some(test) => test.run(),
             None => scenarios(&["--only", name]),
         },
         // All of them, even when the first ones failed.
         ChaosChoice::Everything => {
-            let found = LONG_TESTS.iter().map(LongTest::run).chain([scenarios(&[])]);
+            let found = LONG_TESTS.iter().map(LongTest::run);
+            let found = found.chain([scenarios(&[]), fuzzing()]);
             let failures: Vec<String> = found.filter_map(Result::err).collect();
             if failures.is_empty() {
                 Ok(())
@@ -41,6 +45,17 @@ pub fn run(choice: ChaosChoice) -> bool {
             eprintln!("chaos: {failure}");
             false
         }
+    }
+}
+
+/// The name of the fuzz targets among the scenarios.
+const FUZZ: &str = "fuzz";
+
+/// A minute of each fuzz target.
+fn fuzzing() -> Result<(), String> {
+    match fuzz::run(&FuzzChoice::default()) {
+        true => Ok(()),
+        false => Err("a fuzz target crashed or did not run; its input is named above".to_string()),
     }
 }
 

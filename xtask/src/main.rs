@@ -6,6 +6,7 @@ mod book;
 mod chaos;
 mod command;
 mod crates;
+mod fuzz;
 mod nearest;
 mod npm;
 mod package;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Ok(Task::Book) => print_result("book", book::make(), "open it in a browser"),
         Ok(Task::Bench(choice)) => bench::run(choice),
         Ok(Task::Chaos(choice)) => chaos::run(choice),
+        Ok(Task::Fuzz(choice)) => fuzz::run(&choice),
         Err(usage) => {
             eprintln!("{usage}");
             return ExitCode::from(2);

@@ -26,6 +26,8 @@ mod signature;
 mod tokens;
 
 mod bounded_file;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

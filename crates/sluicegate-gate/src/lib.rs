@@ -38,3 +38,7 @@ mod http_client;
 pub mod request_id;
 pub mod store;
 pub mod top_keys;
+
+#[cfg(feature = "fuzz-internals")]
+#[doc(hidden)]
+pub mod fuzz_internals;

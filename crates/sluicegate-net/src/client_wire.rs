@@ -13,7 +13,7 @@ mod body;
 mod request_head;
 
 pub use body::WireBody;
-pub(crate) use request_head::{HeadError, ReplyOptions, RequestHead};
+pub(crate) use request_head::{HeadError, ReplyOptions, RequestHead, RequestHeadReader};
 
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +26,6 @@ use bytes::BytesMut;
 use sluicegate_config::Bounds;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use self::request_head::RequestHeadReader;
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
 use crate::lingering::Lingering;

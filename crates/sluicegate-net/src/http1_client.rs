@@ -30,6 +30,8 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 pub use self::private::PrivateConnections;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) use self::response_head::take as take_response_head;
 
 use self::response_head::ReceivedHead;
 use crate::body_error::BodyError;

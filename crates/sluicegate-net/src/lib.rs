@@ -118,6 +118,9 @@ mod connection;
 mod cores;
 mod counters;
 mod date;
+#[cfg(feature = "fuzz-internals")]
+#[doc(hidden)]
+pub mod fuzz_internals;
 mod handler;
 mod head_bytes;
 pub mod hop_by_hop;

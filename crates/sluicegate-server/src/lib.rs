@@ -14,6 +14,9 @@ mod file_check;
 mod file_hash;
 mod file_permissions;
 pub mod file_watch;
+#[cfg(feature = "fuzz-internals")]
+#[doc(hidden)]
+pub mod fuzz_internals;
 mod handover;
 mod json_request;
 mod named_files;

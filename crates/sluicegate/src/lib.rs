@@ -95,6 +95,9 @@ mod verdict;
 
 #[cfg(feature = "tower")]
 pub use self::http::RateLimitLayer;
+#[cfg(feature = "fuzz-internals")]
+#[doc(hidden)]
+pub use self::redis::fuzz_internals;
 #[cfg(feature = "redis")]
 pub use self::redis::{
     Advice, ClientCert, Credentials, Endpoint, FoundKeys, KeySearch, NodeCounts, NodeHealth,

@@ -29,7 +29,7 @@ struct CrateLayer {
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [CrateLayer; 13] = [
+const LAYERS: [CrateLayer; 15] = [
     CrateLayer {
         name: CORE,
         may_use: &[],
@@ -89,6 +89,22 @@ const LAYERS: [CrateLayer; 13] = [
         name: "sluicegate-bench",
         may_use: &[CORE, "sluicegate", "sluicegate-testkit"],
     },
+    // Feeds every parser, so it may use every crate that has one.
+    CrateLayer {
+        name: "sluicegate-fuzz",
+        may_use: &[
+            CORE,
+            "sluicegate-config",
+            "sluicegate",
+            "sluicegate-net",
+            "sluicegate-gate",
+            "sluicegate-server",
+        ],
+    },
+    CrateLayer {
+        name: "sluicegate-fuzz-libfuzzer",
+        may_use: &["sluicegate-fuzz"],
+    },
     // Knows Sluicegate only by what goes over the wire.
     CrateLayer {
         name: "limits-service",
@@ -103,10 +119,12 @@ const LAYERS: [CrateLayer; 13] = [
 /// Has no dependencies at all, and tests itself without the rest of the workspace.
 const CORE: &str = "sluicegate-core";
 /// Tools of this repository, of no use to anybody else.
-const NEVER_PUBLISHED: [&str; 5] = [
+const NEVER_PUBLISHED: [&str; 7] = [
     "limits-service",
     "sluicegate-bench",
     "sluicegate-chaos",
+    "sluicegate-fuzz",
+    "sluicegate-fuzz-libfuzzer",
     "sluicegate-testkit",
     "xtask",
 ];

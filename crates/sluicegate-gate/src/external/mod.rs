@@ -22,6 +22,8 @@ mod counts;
 mod error;
 #[cfg(test)]
 mod fakes;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 mod grpc;
 mod grpc_codec;
 mod header_spelling;

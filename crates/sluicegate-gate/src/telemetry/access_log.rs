@@ -6,6 +6,8 @@
 //! is dropped and counted, never cut. Writing directly would be simpler, and one blocked pipe would
 //! then stop the whole gateway.
 
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 mod line_format;
 mod writer;
 

@@ -56,7 +56,7 @@ const fn bad(words: &'static str) -> HeadError {
 
 /// Takes heads from the bytes that have come.
 #[derive(Debug, Default)]
-pub(super) struct RequestHeadReader {
+pub(crate) struct RequestHeadReader {
     /// Bytes at the beginning that were parsed and are not a whole head.
     parsed: usize,
 }
@@ -67,7 +67,7 @@ impl RequestHeadReader {
     ///
     /// `keeps_bytes` is asked when the head is complete: true puts its [`HeadBytes`] into the
     /// extensions of the parts.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         input: &mut BytesMut,
         bounds: &Bounds,

@@ -23,14 +23,14 @@ const LINES_MAX: usize = 256;
 
 /// A head, without the lines that belong to the connection.
 #[derive(Debug)]
-pub(super) struct ReceivedHead {
-    pub(super) status: StatusCode,
-    pub(super) lines: ResponseLines,
-    pub(super) framing: Framing,
+pub(crate) struct ReceivedHead {
+    pub(crate) status: StatusCode,
+    pub(crate) lines: ResponseLines,
+    pub(crate) framing: Framing,
     /// The server takes another request after this.
-    pub(super) stays_open: bool,
+    pub(crate) stays_open: bool,
     /// The client is asked to authenticate the connection, or has done so.
-    pub(super) binds_connection: bool,
+    pub(crate) binds_connection: bool,
 }
 
 impl ReceivedHead {
@@ -42,7 +42,7 @@ impl ReceivedHead {
 
 /// Takes a head from the bytes that have come, if it is complete. `is_head` is true for a response
 /// to HEAD, which has no body whatever its lines say.
-pub(super) fn take(
+pub(crate) fn take(
     input: &mut BytesMut,
     is_head: bool,
 ) -> Result<Option<ReceivedHead>, &'static str> {

@@ -10,7 +10,7 @@ mod endpoint;
 pub(crate) mod grpc;
 mod http;
 mod openapi;
-mod resp;
+pub(crate) mod resp;
 #[cfg(test)]
 mod test_state;
 #[cfg(test)]

@@ -35,6 +35,8 @@ mod context;
 mod dial;
 mod driver;
 mod endpoint;
+#[cfg(feature = "fuzz-internals")]
+pub mod fuzz_internals;
 mod health;
 mod lane;
 mod multi_slot;

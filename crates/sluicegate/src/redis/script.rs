@@ -5,6 +5,8 @@
 //! the tests compare both with the pure code over a real server.
 
 mod arguments;
+#[cfg(any(test, feature = "fuzz-internals"))]
+pub(in crate::redis) mod model;
 mod replies;
 #[cfg(test)]
 mod tests;

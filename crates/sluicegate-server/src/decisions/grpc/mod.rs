@@ -7,6 +7,8 @@
 mod answer;
 mod connection_use;
 mod descriptors;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 pub mod messages;
 #[cfg(test)]
 mod tests;

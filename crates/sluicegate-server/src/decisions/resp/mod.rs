@@ -8,6 +8,8 @@
 mod command;
 mod connection;
 mod counter_command;
+#[cfg(feature = "fuzz-internals")]
+pub(crate) mod fuzz_internals;
 mod parse;
 mod reply;
 mod session;

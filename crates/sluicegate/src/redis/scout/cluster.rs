@@ -60,7 +60,7 @@ fn map(context: &Arc<StoreContext>, ranges: Vec<SlotRange>) -> OwnerMap {
 }
 
 /// Neighbouring slots with the same owner, both ends included.
-struct SlotRange {
+pub(super) struct SlotRange {
     first: u16,
     last: u16,
     owner: Endpoint,
@@ -69,7 +69,7 @@ struct SlotRange {
 /// Reads `[[first, last, [host, port, …], replica…]…]`; `None` when it names no owner. Ranges that
 /// cannot be read are left out. A node that does not know its own address sends an empty host or
 /// `?`, which stands for the address it was reached at.
-fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<SlotRange>> {
+pub(super) fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<SlotRange>> {
     let Reply::Array(ranges) = reply else {
         return None;
     };

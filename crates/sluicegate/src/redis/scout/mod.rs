@@ -289,3 +289,13 @@ fn text(reply: &Reply) -> Option<&str> {
         _ => None,
     }
 }
+
+/// Reads a reply in every way in which the answer of a node is read.
+#[cfg(feature = "fuzz-internals")]
+pub(super) fn read_in_every_way(reply: &Reply) {
+    let asked = Endpoint::new("node", 1);
+    cluster::slots(reply, &asked);
+    sentinel::address_in(reply);
+    sentinel::epoch_in(reply);
+    replication::NodeRole::read(reply);
+}

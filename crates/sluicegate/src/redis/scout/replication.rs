@@ -50,20 +50,20 @@ pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, Stri
 /// The order among several primaries: by the replicas that follow, then by the replication offset,
 /// which grows with every write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PrimaryRank {
+pub(super) struct PrimaryRank {
     replicas: usize,
     offset: i64,
 }
 
 /// The role of a node, as it says itself.
-enum NodeRole {
+pub(super) enum NodeRole {
     Primary(PrimaryRank),
     ReplicaOf(Endpoint),
 }
 
 impl NodeRole {
     /// Reads `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
-    fn read(reply: &Reply) -> Option<Self> {
+    pub(super) fn read(reply: &Reply) -> Option<Self> {
         let Reply::Array(parts) = reply else {
             return None;
         };

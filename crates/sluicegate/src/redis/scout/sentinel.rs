@@ -109,7 +109,7 @@ async fn ask_sentinel(
 }
 
 /// Reads `[host, port]`, both text.
-fn address_in(reply: &Reply) -> Option<Endpoint> {
+pub(super) fn address_in(reply: &Reply) -> Option<Endpoint> {
     let Reply::Array(parts) = reply else {
         return None;
     };
@@ -120,7 +120,7 @@ fn address_in(reply: &Reply) -> Option<Endpoint> {
 }
 
 /// Finds the epoch in `[name, value, name, value…]`.
-fn epoch_in(facts: &Reply) -> Option<u64> {
+pub(super) fn epoch_in(facts: &Reply) -> Option<u64> {
     let Reply::Array(facts) = facts else {
         return None;
     };

@@ -7,10 +7,10 @@ use sluicegate_core::algorithm::State;
 use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::{Draw, Nanos, Quota, Timestamp, TokenBucket};
 
-use super::model::{GRACE_MS, life_ms, written};
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
 use crate::redis::charge::StoreCharge;
+use crate::redis::script::model::{GRACE_MS, life_ms, written};
 use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
 const ROWS: &str = include_str!("../../../../../sluicegate-core/tests/it/golden.txt");

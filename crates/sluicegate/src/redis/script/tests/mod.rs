@@ -2,7 +2,6 @@
 
 mod faults;
 mod golden;
-mod model;
 mod random;
 mod server;
 mod wire_format;

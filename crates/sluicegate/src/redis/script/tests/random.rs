@@ -2,10 +2,10 @@
 
 use sluicegate_core::{Draw, Nanos, Outcome, Pace, Quota, Timestamp, TokenBucket};
 
-use super::model::ReferenceModel;
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
 use crate::redis::charge::StoreCharge;
+use crate::redis::script::model::ReferenceModel;
 use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
 /// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different

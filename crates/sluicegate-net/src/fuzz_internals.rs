@@ -1,0 +1,165 @@
+//! The parsers of this crate as plain functions, for the targets in `fuzz/`.
+//!
+//! Outside of a test they are reached through a socket only. Nothing here has a behaviour of its
+//! own: a target that finds something has found it in the parser.
+
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use sluicegate_config::Bounds;
+
+use crate::client_wire::{HeadError, RequestHeadReader};
+use crate::hpack::{self, FieldName, FieldValue};
+use crate::http1_client::take_response_head;
+use crate::validate::{BodyEnd, InvalidRequest};
+use crate::wire::{ChunkDecoder, Decoded, Framing};
+
+pub use crate::proxy_protocol::{ProxyHeader, parse as parse_proxy_header};
+
+/// Takes the heads of requests from bytes, as a client's connection does.
+#[derive(Default)]
+pub struct HeadParser(RequestHeadReader);
+
+/// The head of a request.
+#[derive(Debug)]
+pub struct ParsedHead {
+    /// Method, target, version and headers.
+    pub parts: Parts,
+    /// End of the body, or the reason why it is in doubt.
+    pub end: Result<BodyEnd, InvalidRequest>,
+    /// The client wants the connection to stay open.
+    pub keep_alive: bool,
+}
+
+impl HeadParser {
+    /// Takes a head if it is complete; an error is the status that the client gets.
+    pub fn take(
+        &mut self,
+        input: &mut BytesMut,
+        bounds: &Bounds,
+    ) -> Result<Option<ParsedHead>, StatusCode> {
+        match self.0.take(input, bounds, || false) {
+            Ok(head) => Ok(head.map(|head| ParsedHead {
+                parts: head.parts,
+                end: head.end,
+                keep_alive: head.reply.keep_alive,
+            })),
+            Err(HeadError::Malformed(status, _)) => Err(status),
+            Err(HeadError::Closed) => unreachable!("only a stream can be closed"),
+        }
+    }
+}
+
+/// The head of a server's response.
+#[derive(Debug)]
+pub struct ParsedResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// Names and values of the lines that are passed on.
+    pub lines: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The body behind the head.
+    pub body: BodyDecoder,
+    /// The body ends with the connection.
+    pub ends_with_connection: bool,
+    /// The server takes another request after this.
+    pub stays_open: bool,
+}
+
+/// Takes the head of a response if it is complete; `is_head` is true for a response to HEAD.
+pub fn take_response(
+    input: &mut BytesMut,
+    is_head: bool,
+) -> Result<Option<ParsedResponse>, &'static str> {
+    let head = take_response_head(input, is_head)?;
+    Ok(head.map(|head| ParsedResponse {
+        status: head.status,
+        lines: head
+            .lines
+            .server_lines()
+            .map(|(name, value)| (name.to_vec(), value.to_vec()))
+            .collect(),
+        ends_with_connection: head.framing.ends_with_connection(),
+        body: BodyDecoder(head.framing),
+        stays_open: head.stays_open,
+    }))
+}
+
+/// Takes a body from bytes.
+#[derive(Debug)]
+pub struct BodyDecoder(Framing);
+
+/// A step of a [`BodyDecoder`].
+#[derive(Debug, PartialEq)]
+pub enum BodyPart {
+    /// A part of the body.
+    Data(Bytes),
+    /// The lines after the last chunk.
+    Trailers(HeaderMap),
+    /// The body is complete.
+    End,
+    /// More bytes have to come first.
+    Incomplete,
+}
+
+impl BodyDecoder {
+    /// A body with this end.
+    pub fn new(end: BodyEnd) -> Self {
+        Self(match end {
+            BodyEnd::None => Framing::EMPTY,
+            BodyEnd::Length(length) => Framing::Length(length),
+            BodyEnd::Chunked => Framing::Chunked(ChunkDecoder::new()),
+        })
+    }
+
+    /// Takes the next part; an error says what is malformed.
+    pub fn decode(&mut self, input: &mut BytesMut) -> Result<BodyPart, &'static str> {
+        Ok(match self.0.decode(input)? {
+            Decoded::Data(data) => BodyPart::Data(data),
+            Decoded::Trailers(lines) => BodyPart::Trailers(lines),
+            Decoded::End => BodyPart::End,
+            Decoded::Incomplete => BodyPart::Incomplete,
+        })
+    }
+
+    /// Returns true when the whole body was taken.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
+
+/// Decodes the header blocks of a connection of HTTP/2.
+pub struct HeaderBlocks(hpack::Decoder);
+
+/// Name and value of a header field.
+pub type HeaderField = (Vec<u8>, Vec<u8>);
+
+impl HeaderBlocks {
+    /// A connection of which nothing has come.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a connection begins, it has no default"
+    )]
+    pub fn new() -> Self {
+        Self(hpack::Decoder::new())
+    }
+
+    /// The headers of the next block, and the size of all of its fields; `None` when the block
+    /// cannot be decoded.
+    pub fn decode(&mut self, block: &[u8]) -> Option<(Vec<HeaderField>, usize)> {
+        let (mut headers, mut size) = (Vec::new(), 0);
+        let decoded = self.0.decode(block, |field| {
+            size += field.size;
+            if let (FieldName::Header(name), FieldValue::Header(value)) =
+                (&field.name, &field.value)
+            {
+                headers.push((name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec()));
+            }
+        });
+        decoded.ok().map(|()| (headers, size))
+    }
+}
+
+/// Appends a field to a header block, as responses are written.
+pub fn push_header(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    hpack::push_field(block, name, value);
+}

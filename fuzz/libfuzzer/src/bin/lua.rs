@@ -1,0 +1,7 @@
+//! The target `lua` as a program of libFuzzer.
+#![cfg_attr(sluicegate_fuzz, no_main)]
+
+use sluicegate_fuzz::lua::run;
+use sluicegate_fuzz_libfuzzer::program;
+
+program!(run);

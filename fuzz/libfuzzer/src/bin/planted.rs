@@ -1,0 +1,7 @@
+//! The target `planted` as a program of libFuzzer.
+#![cfg_attr(sluicegate_fuzz, no_main)]
+
+use sluicegate_fuzz::planted::run;
+use sluicegate_fuzz_libfuzzer::program;
+
+program!(run);

@@ -1,0 +1,7 @@
+//! The target `rates` as a program of libFuzzer.
+#![cfg_attr(sluicegate_fuzz, no_main)]
+
+use sluicegate_fuzz::rates::run;
+use sluicegate_fuzz_libfuzzer::program;
+
+program!(run);

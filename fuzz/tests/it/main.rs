@@ -1,0 +1,3 @@
+//! Tests of the fuzz targets.
+
+mod regression;
