@@ -35,6 +35,8 @@ pub(super) const WRITE_BYTES: usize = 128 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 /// Turns after which others have theirs.
 const TURNS_MAX: usize = 32;
+/// The same for requests: a read can bring a thousand of them, each of which is answered or counted.
+pub(super) const REQUESTS_MAX: usize = 8;
 /// Streams that we have reset, and on which frames may still come.
 const RESETS_KEPT: usize = 128;
 /// Payload of the PING whose answer shows that the client knows of the end.
@@ -82,9 +84,10 @@ impl BufferBounds {
         self.0 / 16
     }
 
-    /// Bytes of one part.
-    pub(super) fn part_max(self) -> usize {
-        self.0 / 16
+    /// Bytes of one part, when so many responses are being sent.
+    pub(super) fn part_max(self, responses: u32) -> usize {
+        const LEAST: usize = 8 * 1024;
+        (self.0 / 16 / responses.max(1) as usize).max(LEAST)
     }
 }
 
@@ -124,8 +127,10 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) sent_in_tick: u64,
     /// Ticks of the timer that were looked at.
     ticks: u32,
-    /// A stream was given up because its client does not read.
-    pub(super) is_slow: bool,
+    /// Requests that have begun since others had their turn.
+    pub(super) begun: usize,
+    /// Whole frames wait in `input` until others had their turn.
+    pub(super) has_frames: bool,
     /// The client has announced the end of the connection.
     pub(super) client_ends: bool,
     phase: Phase,
@@ -199,7 +204,8 @@ where
             held_up: 0,
             sent_in_tick: 0,
             ticks: 0,
-            is_slow: false,
+            begun: 0,
+            has_frames: false,
             client_ends: false,
             phase: Phase::Open,
         }
@@ -259,6 +265,9 @@ where
             let Ok(has_read) = self.turn(cx) else {
                 return Poll::Ready(());
             };
+            if self.begun >= REQUESTS_MAX {
+                break;
+            }
             if self.comes_to_its_end() || has_read {
                 continue;
             }
@@ -313,8 +322,12 @@ where
         self.out.unsent() >= self.settings.bounds.unsent_max()
     }
 
-    /// Reads once, and follows the frames that are complete.
+    /// Reads once, and follows the frames that are complete; or those that still wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.has_frames) {
+            self.take_in(&[]);
+            return Poll::Ready(Ok(()));
+        }
         // On the stack, so that a connection that waits needs no memory for it.
         let mut room = [MaybeUninit::uninit(); READ_BYTES];
         let mut buf = ReadBuf::uninit(&mut room);
@@ -327,6 +340,12 @@ where
             written: self.settings.activity.bytes_written(),
             ticks: self.settings.activity.ticks(),
         });
+        self.take_in(bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Follows the frames that are complete with these bytes, and keeps the rest.
+    fn take_in(&mut self, bytes: &[u8]) {
         let used = if self.input.is_empty() {
             let used = self.follow(bytes);
             if let Ok(used) = used {
@@ -354,7 +373,6 @@ where
             true => ReadKind::Partial,
             false => ReadKind::WholeFrames,
         });
-        Poll::Ready(Ok(()))
     }
 
     /// Follows the preface and the frames in `bytes`; returns the number of bytes that they have.
@@ -443,11 +461,9 @@ where
         }
     }
 
-    /// Counts the connection as one whose client was too slow, once.
-    pub(super) fn count_slow(&mut self) {
-        if !std::mem::replace(&mut self.is_slow, true) {
-            self.settings.counters.refuse(ConnectionRefusal::Slow);
-        }
+    /// Counts a stream whose client was too slow.
+    pub(super) fn count_slow(&self) {
+        self.settings.counters.refuse(ConnectionRefusal::Slow);
     }
 }
 
@@ -462,6 +478,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.ready.begin();
+        this.begun = 0;
         this.run(cx)
     }
 }

@@ -101,6 +101,7 @@ where
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
         self.settings.activity.begin_request();
+        self.begun += 1;
         let ready = &self.ready;
         let slot = self.streams.open_stream(id, |slot| Stream {
             id,

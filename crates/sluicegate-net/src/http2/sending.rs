@@ -169,6 +169,7 @@ where
     /// Polls the response's body, unless a part of it is waiting.
     fn next_part(&mut self, slot: usize) -> Part {
         let bounds = self.settings.bounds;
+        let part_max = bounds.part_max(self.streams.sending.count_ones());
         let stream = self.streams.get_mut(slot);
         let window = self.send_window.available().min(stream.window.available());
         let Some(sending) = &mut stream.sending else {
@@ -187,7 +188,7 @@ where
                 self.held_up |= 1 << slot;
                 return Part::Later;
             }
-            body.limit_next_part(bounds.part_max());
+            body.limit_next_part(part_max);
             let frame = match Pin::new(body).poll_frame(&mut cx) {
                 Poll::Pending => return Part::Waiting,
                 Poll::Ready(Some(Err(_))) => return Part::Broken,
