@@ -49,6 +49,8 @@ impl OverloadManager {
             );
         }
         self.budget.store(bytes.unwrap_or(0), Ordering::Relaxed);
+        let state = self.counters.overload();
+        state.record(state.used_bytes(), bytes);
     }
 
     /// Watches for ever.
