@@ -11,7 +11,8 @@ pub fn run(data: &[u8]) {
     let mut blocks = HeaderBlocks::new();
     while !input.is_empty() {
         let length = usize::from(input.byte());
-        let block: Vec<u8> = (0..length).map(|_| input.byte()).collect();
+        let block = (0..length).map(|_| input.byte());
+        let block: Vec<u8> = block.collect();
         let Some((headers, size)) = blocks.decode(&block) else {
             return;
         };

@@ -95,7 +95,10 @@ impl ReadRequests {
                         };
                         body = Some(BodyDecoder::new(end));
                     }
-                    Err(status) => return Self::stopped(requests, RequestStop::Refused(status)),
+                    Err(status) => {
+                        let refused = RequestStop::Refused(status);
+                        return Self::stopped(requests, refused);
+                    }
                 }
             }
         }

@@ -170,9 +170,7 @@ impl Activity {
     pub(crate) fn held_bytes(&self) -> u64 {
         let requests = u64::from(self.requests.load(Relaxed));
         let unread = u64::from(self.is_write_blocked.load(Relaxed));
-        requests * Self::BYTES_OF_REQUEST
-            + unread * Self::BYTES_UNREAD
-            + self.waiting.load(Relaxed)
+        requests * Self::BYTES_OF_REQUEST + unread * Self::BYTES_UNREAD + self.waiting.load(Relaxed)
     }
 
     /// Returns true when no request is going on and everything is sent.

@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod index;
 mod limit_indices;
+mod named_map;
 mod replacement;
 mod stage;
 

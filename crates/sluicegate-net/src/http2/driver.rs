@@ -171,7 +171,10 @@ where
                 setting::MAX_CONCURRENT_STREAMS,
                 Streams::<F, B>::MOST as u32,
             ),
-            (setting::INITIAL_WINDOW_SIZE, settings.bounds.receive_window()),
+            (
+                setting::INITIAL_WINDOW_SIZE,
+                settings.bounds.receive_window(),
+            ),
             (setting::MAX_HEADER_LIST_SIZE, header_bytes),
             (setting::NO_RFC7540_PRIORITIES, 1),
         ];

@@ -332,7 +332,12 @@ async fn send_repeatable(
     let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
     match exchange.response(longest).await {
         Err(ExchangeError::NoResponse(_)) => None,
-        answered => Some(answer(forwarding, server, None, answered.map_err(Into::into))),
+        answered => Some(answer(
+            forwarding,
+            server,
+            None,
+            answered.map_err(Into::into),
+        )),
     }
 }
 

@@ -21,6 +21,7 @@ use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
 use super::slot_update::{SlotChange, decide_word, update_slot};
 use super::slot_word::SlotWord;
+use super::stripe::Stripe;
 use super::table::CounterTable;
 use crate::clock::Clock;
 use crate::excess::ExcessTable;
@@ -34,40 +35,6 @@ pub(super) struct HashedCounters {
     sweep_interval: Nanos,
     /// Counters that owe more than their limit has.
     pub(super) excess: ExcessTable,
-}
-
-/// The side maps for the keys of one stripe. Its lock also makes sure that a new key gets one
-/// counter, however many threads see it first.
-struct Stripe {
-    /// Keys whose quota fits into a slot, but which found every slot of their window live.
-    overflow: SideMap,
-    /// Sliding windows and slow quotas, which no slot can hold.
-    apart: SideMap,
-    /// The paces of the limits that these keys belong to.
-    paces: LimitPaces,
-    /// Keys whose excess was forgiven within the last minute.
-    forgivenesses: Forgivenesses,
-}
-
-impl Stripe {
-    /// The map that holds `hash`, or that it would go to. A limit whose quota was changed may have
-    /// left it in the other one.
-    fn map_for(&mut self, hash: u64, in_table: bool) -> &mut SideMap {
-        let [own, other] = if in_table {
-            self.maps()
-        } else {
-            [&mut self.apart, &mut self.overflow]
-        };
-        if own.get(hash).is_none() && other.get(hash).is_some() {
-            other
-        } else {
-            own
-        }
-    }
-
-    fn maps(&mut self) -> [&mut SideMap; 2] {
-        [&mut self.overflow, &mut self.apart]
-    }
 }
 
 impl HashedCounters {

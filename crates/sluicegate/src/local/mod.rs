@@ -4,8 +4,8 @@
 //! Read downwards: [`LocalStore`] takes lists of charges, all or nothing; `counters.rs` takes one
 //! charge; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly
 //! all counters live, `slot_update.rs` changes a slot of it, `slot_word.rs` is the 64 bits of one of
-//! them, and `side_map.rs` keeps the few that do not fit. `keyed.rs` is the same store without
-//! policies. `loom_tests.rs` checks the races in every order of events.
+//! them, and `stripe.rs` and `side_map.rs` keep the few that do not fit. `keyed.rs` is the same
+//! store without policies. `loom_tests.rs` checks the races in every order of events.
 
 mod address;
 mod capacity;
@@ -16,6 +16,7 @@ mod loom_tests;
 mod side_map;
 mod slot_update;
 mod slot_word;
+mod stripe;
 mod table;
 
 pub use keyed::KeyedLimiter;

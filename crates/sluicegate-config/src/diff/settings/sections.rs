@@ -100,24 +100,7 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     });
     put_file("proxy.upstream_ca_file", ca_file, settings);
     certificate("proxy.tls", tls.as_ref(), settings);
-    let Timeouts {
-        header,
-        idle,
-        stalled_client,
-        stalled_server,
-        connect,
-        upstream_wait,
-        request,
-        drain,
-    } = timeouts;
-    settings.put("proxy.timeouts.header", header);
-    settings.put("proxy.timeouts.idle", idle);
-    settings.put("proxy.timeouts.stalled_client", stalled_client);
-    settings.put("proxy.timeouts.stalled_server", stalled_server);
-    settings.put("proxy.timeouts.connect", connect);
-    settings.put("proxy.timeouts.upstream_wait", upstream_wait);
-    settings.put("proxy.timeouts.request", request);
-    settings.put("proxy.timeouts.drain", drain);
+    proxy_timeouts(timeouts, settings);
     let Bounds {
         header_bytes,
         headers,
@@ -147,6 +130,27 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     );
     settings.put_list("proxy.proxy_protocol_from", proxy_protocol_from);
     settings.put_some("proxy.workers", *workers);
+}
+
+fn proxy_timeouts(timeouts: &Timeouts, settings: &mut Settings) {
+    let Timeouts {
+        header,
+        idle,
+        stalled_client,
+        stalled_server,
+        connect,
+        upstream_wait,
+        request,
+        drain,
+    } = timeouts;
+    settings.put("proxy.timeouts.header", header);
+    settings.put("proxy.timeouts.idle", idle);
+    settings.put("proxy.timeouts.stalled_client", stalled_client);
+    settings.put("proxy.timeouts.stalled_server", stalled_server);
+    settings.put("proxy.timeouts.connect", connect);
+    settings.put("proxy.timeouts.upstream_wait", upstream_wait);
+    settings.put("proxy.timeouts.request", request);
+    settings.put("proxy.timeouts.drain", drain);
 }
 
 /// A route, known by its host and path.
