@@ -290,7 +290,7 @@ http {{
     std::fs::write(directory.path().join("nginx.conf"), file).unwrap();
     // Debian installs it where only root looks for it.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let nginx = Command::new("nginx")
+    let mut nginx = Command::new("nginx")
         .env("PATH", path)
         .args(["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
         .current_dir(directory.path())
@@ -309,6 +309,8 @@ http {{
                 && count_sockets(address, TcpState::Established) == 0
         });
     }
+    nginx.kill().unwrap();
+    nginx.wait().unwrap();
 }
 
 /// A request that cannot be sent twice does not meet a connection that has ended.
