@@ -16,9 +16,9 @@ mod written_client;
 // Sent by clients.
 pub mod chunked;
 pub mod forwarded;
+pub mod hpack;
 pub mod http1_hyper;
 pub mod http1_request;
-pub mod http2_frames;
 pub mod http2_server;
 pub mod jwt;
 pub mod path;
@@ -75,10 +75,10 @@ targets![
     external_reply,
     forwarded,
     grpc_descriptors,
+    hpack,
     http1_hyper,
     http1_request,
     http1_response,
-    http2_frames,
     http2_server,
     jwks,
     jwt,

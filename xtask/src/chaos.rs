@@ -81,7 +81,7 @@ const SLOWHTTPTEST: Tool = Tool {
 /// The tests against the running program.
 const RUNNING: &[&str] = &["-p", "sluicegate-cli", "--test", "it"];
 
-const LONG_TESTS: [LongTest; 7] = [
+const LONG_TESTS: [LongTest; 8] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
@@ -168,6 +168,17 @@ const LONG_TESTS: [LongTest; 7] = [
         // Connections, each with one to the server behind; few enough for the usual limit of open files.
         cases: "250",
         tools: &[SLOWHTTPTEST],
+    },
+    LongTest {
+        name: "greedy-client",
+        about: "S8, S9, S10: one client at full effort, in twenty-seven ways, and another is served",
+        runs: &[(
+            RUNNING,
+            &["--nocapture", "--test-threads=1", "greedy_client::"],
+        )],
+        // Seconds for each way.
+        cases: "60",
+        tools: &[],
     },
 ];
 

@@ -17,12 +17,20 @@ pub struct NpmPackages {
 }
 
 /// Everything from the index that the tests use, where it can be installed.
-pub const FOR_TESTS: [NpmPackages; 1] = [NpmPackages {
-    name: "TypeScript",
-    variable: "SLUICEGATE_TYPESCRIPT",
-    source: "examples/limits-service-typescript",
-    home: "test-typescript",
-}];
+pub const FOR_TESTS: [NpmPackages; 2] = [
+    NpmPackages {
+        name: "TypeScript",
+        variable: "SLUICEGATE_TYPESCRIPT",
+        source: "examples/limits-service-typescript",
+        home: "test-typescript",
+    },
+    NpmPackages {
+        name: "Express",
+        variable: "SLUICEGATE_EXPRESS",
+        source: "crates/sluicegate-cli/tests/it/frameworks/express",
+        home: "test-express",
+    },
+];
 
 /// The files that say what is installed and how; the lock file comes last.
 const FILES: [&str; 3] = [".npmrc", "package.json", "package-lock.json"];

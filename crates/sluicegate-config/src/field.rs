@@ -392,6 +392,15 @@ impl<'a> Field<'a> {
         self.context.switched_off.borrow().contains(&self.path)
     }
 
+    /// Returns true for `off`, which is text in YAML 1.2, and for `false`, which people mean by it.
+    pub(crate) fn is_off(&self) -> bool {
+        match &self.node.value {
+            Value::Bool(on) => !on,
+            Value::Text(text) => matches!(text.as_str(), "off" | "false"),
+            _ => false,
+        }
+    }
+
     /// The keys and values of a section whose keys may be anything.
     pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Field<'a>)>> {
         match &self.node.value {

@@ -260,6 +260,18 @@ mod tests {
             ("  \"X-Vault-Token\" : s.x\n", "  \"X-Vault-Token\" : ***\n"),
             ("  cookie: 'a=b'\n", "  cookie: *****\n"),
             ("  headers: { jwt: abc }\n", "  headers: { jwt: *** *\n"),
+            ("  X-Gitlab-Token: glpat\n", "  X-Gitlab-Token: *****\n"),
+            ("  x-session-token: abc\n", "  x-session-token: ***\n"),
+            ("  x-goog-api-key: abc\n", "  x-goog-api-key: ***\n"),
+            (
+                "  X-Forwarded-Access-Token: abc\n",
+                "  X-Forwarded-Access-Token: ***\n",
+            ),
+            (
+                "  Cf-Access-Jwt-Assertion: abc\n",
+                "  Cf-Access-Jwt-Assertion: ***\n",
+            ),
+            ("  X_Vault_Token: abc\n", "  X_Vault_Token: ***\n"),
         ] {
             is_shown(line, shown);
         }
@@ -290,6 +302,23 @@ mod tests {
             (
                 "url: http://a?v=9f86d081884c7d659a2f\n",
                 "url: http://a?v=********************\n",
+            ),
+            ("url: http://a?password=x1\n", "url: http://a?password=**\n"),
+            ("url: http://a?PWD=x1\n", "url: http://a?PWD=**\n"),
+            ("url: http://a?access=x1\n", "url: http://a?access=**\n"),
+            (
+                "url: http://a?client_secret=x1\n",
+                "url: http://a?client_secret=**\n",
+            ),
+            (
+                "url: http://a?Signature=x1\n",
+                "url: http://a?Signature=**\n",
+            ),
+            ("url: http://a?jwt=x1&v=2\n", "url: http://a?jwt=**&v=2\n"),
+            ("url: http://a?v=2&auth=x1\n", "url: http://a?v=2&auth=**\n"),
+            (
+                "url: http://a?sessionid=x1\n",
+                "url: http://a?sessionid=**\n",
             ),
         ] {
             is_shown(line, shown);

@@ -28,7 +28,9 @@ pub(crate) use traces::share_in_words;
 
 use sluicegate_core::Limit;
 
-use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
+use crate::typed::{
+    AccessList, Config, Decisions, MemoryBudget, Proxy, Route, Upstream, UpstreamHttp,
+};
 
 impl Config {
     /// One sentence for each consequence: where requests come in and go, where counters are, and
@@ -55,6 +57,7 @@ impl Config {
                 words.push(format!("admin listens at {at} and asks for a token"))
             }
         }
+        words.push(memory_in_words(self.overload.memory));
         words.extend(store::in_words(&self.store));
         words.extend(principals::in_words(&self.principals));
         words.extend(list_in_words(&self.access.deny, "get 403"));
@@ -83,6 +86,19 @@ impl Config {
     }
 }
 
+/// The memory that the process may use.
+fn memory_in_words(memory: MemoryBudget) -> String {
+    match memory {
+        MemoryBudget::Unlimited => "the process may use any amount of memory".to_owned(),
+        MemoryBudget::Bytes(_) => format!(
+            "the process may use {memory} of memory: near that, connections are refused and closed"
+        ),
+        MemoryBudget::Percent(_) => format!(
+            "the process may use {memory} of the memory that there is: near that, connections are refused and closed"
+        ),
+    }
+}
+
 /// A section that is turned off, unless another sentence says so already.
 fn off_in_words(path: &str) -> Option<String> {
     match path {
@@ -104,6 +120,9 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
             "{} must speak the PROXY protocol",
             and(&proxy.proxy_protocol_from)
         ));
+    }
+    if proxy.max_connections_per_client.is_none() {
+        words.push("one client address may hold all connections of the proxy".to_owned());
     }
     let rest = if proxy.routes.len() == 1 {
         "all requests"

@@ -9,6 +9,7 @@ mod callers;
 mod external;
 mod listeners;
 mod output;
+mod overload;
 mod proxy;
 mod store;
 mod traces;
@@ -29,6 +30,7 @@ pub use external::{
 };
 pub use listeners::{Admin, Decisions, DecisionsTls};
 pub use output::{BodyFile, BodyStyle, Log, LogFormat, Response};
+pub use overload::{MemoryBudget, Overload};
 pub use proxy::{Bounds, Proxy, Route, ServerTls, Timeouts, Upstream, UpstreamHttp};
 pub use store::{Redis, RedisMode, RedisTls, SecretSource, Store, StoreKind};
 pub use traces::{ParentSampling, SecretHeaders, TraceBatch, TraceSampling, TraceShare, Traces};
@@ -42,6 +44,8 @@ pub struct Config {
     pub decisions: Decisions,
     /// The listener of the admin API.
     pub admin: Admin,
+    /// The memory that the process may use.
+    pub overload: Overload,
     /// The rules that find the client's address.
     pub client_ip: ClientIp,
     /// The credentials that callers may show.

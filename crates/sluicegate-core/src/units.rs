@@ -8,16 +8,24 @@ use crate::subject::{HeaderValue, Subject};
 impl Limit {
     /// The units that this limit takes for a request of this cost. An error when the cost is in a
     /// header that cannot be read.
+    #[inline]
     pub fn units_of_request(&self, subject: &Subject<'_>, cost: u64) -> Result<u64, MissingKey> {
         let number = match &self.cost {
             Cost::Fixed(number) => *number,
-            Cost::Header(header) => {
-                let read = number_in(header, subject.headers.get(&header.name));
-                let part = || KeyPart::Header(header.name.clone());
-                read.map_err(|reason| MissingKey::new(self, &part(), reason))?
-            }
+            Cost::Header(header) => self.number_in_header(header, subject)?,
         };
         Ok(cost.saturating_mul(number))
+    }
+
+    #[inline(never)]
+    fn number_in_header(
+        &self,
+        header: &HeaderCost,
+        subject: &Subject<'_>,
+    ) -> Result<u64, MissingKey> {
+        let read = number_in(header, subject.headers.get(&header.name));
+        let part = || KeyPart::Header(header.name.clone());
+        read.map_err(|reason| MissingKey::new(self, &part(), reason))
     }
 
     /// The units that this limit takes for a charge by name, which has no headers: a cost from a

@@ -23,10 +23,11 @@ pub(crate) struct Activity {
     written: AtomicU64,
     /// The last write did not go through: the client has yet to take what was sent.
     is_write_blocked: AtomicBool,
-    /// Response bodies over HTTP/2 that wait for the client to open its window.
-    blocked_streams: AtomicU32,
+    /// Bytes of bodies that wait for a client of HTTP/2.
+    waiting: AtomicU64,
+    /// Ticks of the supervisor's timer so far.
+    ticks: AtomicU32,
     is_given_up: AtomicBool,
-    is_flooded: AtomicBool,
 }
 
 /// Kind of the bytes that were read last.
@@ -51,6 +52,11 @@ pub(crate) enum ConnectionPhase {
 }
 
 impl Activity {
+    /// Buffers of a request, about.
+    pub(crate) const BYTES_OF_REQUEST: u64 = 64 << 10;
+    /// Bytes of a response that wait for a client that does not read, at most.
+    const BYTES_UNREAD: u64 = 256 << 10;
+
     /// State of a connection that was just accepted. It is in the header phase: a client that
     /// connects and says nothing has only the time of a header.
     pub(crate) fn new() -> Self {
@@ -61,7 +67,17 @@ impl Activity {
 
     /// Records bytes from the client.
     pub(crate) fn record_read(&self, bytes: usize, kind: ReadKind) {
+        self.record_bytes(bytes);
+        self.record_kind(kind);
+    }
+
+    /// Records bytes from the client whose kind is found out later.
+    pub(crate) fn record_bytes(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Records what the bytes that were read last are.
+    pub(crate) fn record_kind(&self, kind: ReadKind) {
         if self.requests.load(Relaxed) > 0 {
             return;
         }
@@ -82,14 +98,14 @@ impl Activity {
         self.is_write_blocked.store(true, Relaxed);
     }
 
-    /// Records that one more stream waits for the client's window.
-    pub(crate) fn block_stream(&self) {
-        self.blocked_streams.fetch_add(1, Relaxed);
+    /// Counts a tick of the supervisor's timer.
+    pub(crate) fn record_tick(&self) {
+        self.ticks.fetch_add(1, Relaxed);
     }
 
-    /// Records that one of those streams waits no longer.
-    pub(crate) fn unblock_stream(&self) {
-        self.blocked_streams.fetch_sub(1, Relaxed);
+    /// Ticks so far; the number begins again after the largest.
+    pub(crate) fn ticks(&self) -> u32 {
+        self.ticks.load(Relaxed)
     }
 
     /// Records that the client does not read, so that unsent bytes may be thrown away.
@@ -100,16 +116,6 @@ impl Activity {
     /// Returns true after [`Activity::give_up`].
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Relaxed)
-    }
-
-    /// Records that the client sends more control frames than anybody has use for.
-    pub(crate) fn record_flood(&self) {
-        self.is_flooded.store(true, Relaxed);
-    }
-
-    /// Returns true after [`Activity::record_flood`].
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.is_flooded.load(Relaxed)
     }
 
     /// A request's header is complete; the request lasts until [`Activity::end_request`].
@@ -148,9 +154,23 @@ impl Activity {
         self.written.load(Relaxed)
     }
 
-    /// Returns true while a write or a stream waits for the client to read.
+    /// Returns true while a write waits for the client to read. The streams of HTTP/2 wait for
+    /// other reasons too, each with a clock of its own.
     pub(crate) fn is_unread(&self) -> bool {
-        self.is_write_blocked.load(Relaxed) || self.blocked_streams.load(Relaxed) > 0
+        self.is_write_blocked.load(Relaxed)
+    }
+
+    /// Records the bytes of bodies that wait for the client of HTTP/2.
+    pub(crate) fn record_waiting(&self, bytes: usize) {
+        self.waiting.store(bytes as u64, Relaxed);
+    }
+
+    /// Bytes that the connection may hold, estimated from its requests: each has buffers, and a
+    /// response that is not read has full ones.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let requests = u64::from(self.requests.load(Relaxed));
+        let unread = u64::from(self.is_write_blocked.load(Relaxed));
+        requests * Self::BYTES_OF_REQUEST + unread * Self::BYTES_UNREAD + self.waiting.load(Relaxed)
     }
 
     /// Returns true when no request is going on and everything is sent.

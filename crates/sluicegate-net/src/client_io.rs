@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::activity::{Activity, ReadKind};
-use crate::frame_guard::FrameGuard;
 use crate::transport::Transport;
 
 /// A client's stream that records what is read and written in an [`Activity`].
@@ -18,8 +17,8 @@ pub(crate) struct ClientIo {
     first: Bytes,
     transport: Transport,
     activity: Arc<Activity>,
-    /// `Some` on a connection of HTTP/2.
-    guard: Option<FrameGuard>,
+    /// Whoever reads frames finds out by itself where they end.
+    is_http2: bool,
 }
 
 impl ClientIo {
@@ -34,7 +33,7 @@ impl ClientIo {
             first,
             transport,
             activity,
-            guard: is_http2.then(FrameGuard::new),
+            is_http2,
         }
     }
 
@@ -67,38 +66,18 @@ impl ClientIo {
         let mut bytes = [0; 256];
         let mut buf = ReadBuf::new(&mut bytes);
         ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
-        self.record(buf.filled())?;
+        self.record(buf.filled().len());
         self.put_back(Bytes::copy_from_slice(buf.filled()));
         Poll::Ready(Ok(()))
     }
 
-    /// Records bytes that came; fails when they are a flood of HTTP/2 frames.
-    fn record(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let counted = self.count_frames(bytes);
-        let is_whole = self
-            .guard
-            .as_ref()
-            .is_some_and(|guard| !guard.is_mid_frame());
-        let kind = if is_whole {
-            ReadKind::WholeFrames
+    /// Records bytes that came.
+    fn record(&self, bytes: usize) {
+        if self.is_http2 {
+            self.activity.record_bytes(bytes);
         } else {
-            ReadKind::Partial
-        };
-        self.activity.record_read(bytes.len(), kind);
-        counted
-    }
-
-    /// Passes bytes to the guard of HTTP/2.
-    fn count_frames(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(guard) = &mut self.guard else {
-            return Ok(());
-        };
-        guard
-            .record(bytes, self.activity.bytes_written())
-            .map_err(|flood| {
-                self.activity.record_flood();
-                io::Error::other(flood)
-            })
+            self.activity.record_read(bytes, ReadKind::Partial);
+        }
     }
 
     /// Records the result of a write. `Pending` means that the client's buffers are full.
@@ -122,11 +101,12 @@ impl AsyncRead for ClientIo {
             let length = self.first.len().min(buf.remaining());
             let first = self.first.split_to(length);
             buf.put_slice(&first);
-            return Poll::Ready(self.count_frames(&first));
+            return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.transport).poll_read(cx, buf))?;
-        Poll::Ready(self.record(&buf.filled()[before..]))
+        self.record(buf.filled().len() - before);
+        Poll::Ready(Ok(()))
     }
 }
 

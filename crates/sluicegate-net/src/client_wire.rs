@@ -122,6 +122,11 @@ impl ClientWire {
         self.state().has_unread()
     }
 
+    /// Returns true when bytes behind the current request have been read. Asks nobody for more.
+    pub(crate) fn has_buffered(&self) -> bool {
+        !self.state().input.is_empty()
+    }
+
     /// Waits until there is something to read, without a buffer.
     pub(crate) async fn wait_readable(&self) {
         self.state().release_room();

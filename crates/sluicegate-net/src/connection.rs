@@ -9,18 +9,15 @@
 //! when a connection has been quiet for a while, the HTTP/1 server itself. Such a connection rests:
 //! only its socket and its supervisor are left, and the server is made anew when bytes come.
 
-#[cfg(feature = "fuzz-internals")]
-mod in_memory;
 mod opening;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use bytes::Bytes;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
 use rustls::ServerConfig;
 use sluicegate_config::Bounds;
@@ -29,13 +26,13 @@ use tokio::sync::watch;
 
 use self::opening::OpenError;
 use crate::activity::Activity;
+use crate::client_connections::{ClientAdmission, ClientPermit};
 use crate::client_io::ClientIo;
 use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2 as streams;
-use crate::lingering::Lingering;
+use crate::http2::{BufferBounds, Driver, DriverSettings};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -46,6 +43,9 @@ pub struct HttpServer {
     pub counters: Arc<ConnectionCounters>,
     /// Peers that must begin with the PROXY protocol.
     pub proxy_protocol_from: Vec<IpNet>,
+    /// Decides whether a client that the PROXY protocol names may have one more connection; `None`
+    /// admits any number. Other peers are asked about when they are accepted.
+    pub named_clients: Option<Arc<ClientAdmission>>,
     /// Becomes true when no request may begin any more.
     pub ending: watch::Receiver<bool>,
 }
@@ -57,8 +57,15 @@ pub struct ConnectionSettings {
     pub timeouts: TimeoutPolicy,
     /// Sizes of requests that are read.
     pub bounds: Bounds,
+    /// The most bytes of bodies that wait for a connection of HTTP/2, in both directions together.
+    pub buffered_bytes_max: usize,
     /// The certificate; `None` is a connection without TLS.
     pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl ConnectionSettings {
+    /// The usual value of [`ConnectionSettings::buffered_bytes_max`].
+    pub const BUFFERED_BYTES_MAX: usize = 1024 * 1024;
 }
 
 impl HttpServer {
@@ -77,14 +84,14 @@ impl HttpServer {
         let ConnectionSettings {
             timeouts,
             bounds,
+            buffered_bytes_max,
             tls,
         } = settings;
         let (activity, check) = (Arc::new(Activity::new()), TimeoutCheck::new(timeouts));
         let server = Arc::clone(&self);
         let for_io = Arc::clone(&activity);
-        let mut opening = Box::pin(async move {
-            opening::open(&server.proxy_protocol_from, tls, stream, peer, for_io).await
-        });
+        let mut opening =
+            Box::pin(async move { opening::open(&server, tls, stream, peer, for_io).await });
         async move {
             let _open = self.counters.open_connection();
             let mut supervisor = Box::pin(self.supervisor(Arc::clone(&activity), check)).await;
@@ -98,12 +105,13 @@ impl HttpServer {
             };
             drop(opening);
             let (io, connection) = match opened {
-                Ok(opened) => opened.with_handler(handler, bounds, activity),
+                Ok(opened) => (*opened).with_handler(handler, bounds, activity),
                 Err(OpenError::Closed) => return,
                 Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
             };
             if connection.is_http2 {
-                Box::pin(serve_http2(&mut supervisor, io, connection)).await;
+                let served = serve_http2(&mut supervisor, io, connection, buffered_bytes_max);
+                Box::pin(served).await;
             } else {
                 serve_http1(&mut supervisor, ClientWire::new(io), &connection).await;
             }
@@ -118,23 +126,31 @@ impl HttpServer {
         transport: Transport,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let activity = Arc::new(Activity::new());
-        let check = TimeoutCheck::new(settings.timeouts);
-        let connection = Arc::new(Connection {
-            handler,
-            peer,
-            is_tls: transport.is_tls(),
-            server_name: transport.client_server_name(),
-            is_http2: false,
-            bounds: settings.bounds,
-            activity: Arc::clone(&activity),
-        });
-        let io = ClientIo::new(Bytes::new(), transport, Arc::clone(&activity), false);
-        let wire = ClientWire::new(Box::new(io));
+        let (io, connection, check) = opened(handler, settings, transport, peer, false);
+        let wire = ClientWire::new(io);
         async move {
             let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
             let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
             serve_http1(&mut supervisor, wire, &connection).await;
+        }
+    }
+
+    /// Serves HTTP/2 over a stream whose handshake is over; `settings.tls` has no meaning.
+    pub fn serve_http2<H: Handler>(
+        self: Arc<Self>,
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send {
+        let buffered_bytes_max = settings.buffered_bytes_max;
+        let (io, connection, check) = opened(handler, settings, transport, peer, true);
+        async move {
+            let _open = self.counters.open_connection();
+            let activity = Arc::clone(&connection.activity);
+            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
+            serve_http2(&mut supervisor, io, connection, buffered_bytes_max).await;
         }
     }
 
@@ -149,32 +165,62 @@ impl HttpServer {
     }
 }
 
-/// Serves HTTP/2 until the connection ends. hyper answers its requests side by side in the same
-/// task or in tasks of its own; the activity counts them.
+/// The parts of a connection whose handshake is over.
+fn opened<H: Handler>(
+    handler: Arc<H>,
+    settings: ConnectionSettings,
+    transport: Transport,
+    peer: SocketAddr,
+    is_http2: bool,
+) -> (Box<ClientIo>, Arc<Connection<H>>, TimeoutCheck) {
+    let activity = Arc::new(Activity::new());
+    let connection = Arc::new(Connection {
+        handler,
+        peer,
+        is_tls: transport.is_tls(),
+        server_name: transport.client_server_name(),
+        is_http2,
+        bounds: settings.bounds,
+        activity: Arc::clone(&activity),
+        private_connections: OnceLock::new(),
+        _client: ClientPermit::uncounted(),
+    });
+    let io = ClientIo::new(Bytes::new(), transport, activity, is_http2);
+    let check = TimeoutCheck::new(settings.timeouts);
+    (Box::new(io), connection, check)
+}
+
+/// Serves HTTP/2 until the connection ends.
 async fn serve_http2<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     io: Box<ClientIo>,
     connection: Arc<Connection<H>>,
+    buffered_bytes_max: usize,
 ) {
-    let builder = streams::builder(&connection.bounds);
-    let service = service_fn(move |request| streams::answer(Arc::clone(&connection), request));
-    let io = TokioIo::new(Lingering::new(io));
-    let mut served = Box::pin(builder.serve_connection(io, service));
+    let settings = DriverSettings {
+        header_bytes: connection.bounds.header_bytes,
+        bounds: BufferBounds(buffered_bytes_max),
+        timeouts: supervisor.timeouts(),
+        activity: Arc::clone(&connection.activity),
+        counters: Arc::clone(supervisor.counters()),
+        task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
+    };
+    let begin = move |request| {
+        let connection = Arc::clone(&connection);
+        async move { H::handle(&connection, request).await }
+    };
+    let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round
     // trip later: every request that was under way until then is answered.
     let end = |served: Pin<&mut _>, _| {
-        http2::Connection::graceful_shutdown(served);
+        Driver::end(served);
         EndMode::Graceful
     };
     if supervisor.is_ending() {
         end(served.as_mut(), EndReason::ProcessEnds);
     }
-    // Errors that the client causes by going away are of no interest.
-    if let Supervised::Finished(Err(error)) = supervisor.supervise(served.as_mut(), end).await
-        && (error.is_parse() || supervisor.activity().is_flooded() || streams::is_our_end(&error))
-    {
-        supervisor.refuse(ConnectionRefusal::Protocol);
-    }
+    supervisor.when_quiet = WhenQuiet::End;
+    supervisor.supervise(served.as_mut(), end).await;
 }
 
 /// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
+use crate::client_connections::{ClientAdmission, ClientPermit};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::inherited::InheritedSockets;
 use crate::listen;
@@ -27,6 +28,8 @@ pub struct Endpoint {
     listen: Vec<SocketAddr>,
     /// Most connections of all threads together; those beyond are closed at once.
     max_connections: usize,
+    /// Decides about the connections of one client; `None` admits any number.
+    clients: Option<Arc<ClientAdmission>>,
     spawn: Box<SpawnConnection>,
 }
 
@@ -55,8 +58,16 @@ impl Endpoint {
             name,
             listen,
             max_connections,
+            clients: None,
             spawn,
         }
+    }
+
+    /// The same endpoint, where `clients` decides whether a peer may have one more connection.
+    #[must_use]
+    pub fn admitting(mut self, clients: Arc<ClientAdmission>) -> Self {
+        self.clients = Some(clients);
+        self
     }
 }
 
@@ -239,9 +250,11 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
         Err(error) => return tracing::error!("a listening socket cannot be used: {error}"),
     };
     let counters = Arc::clone(&settings.counters);
-    let serve = async |stream, peer| {
-        let Some(permit) = ConnectionPermit::take(&limit) else {
-            return counters.refuse(ConnectionRefusal::TooMany);
+    let serve = async |stream, peer: SocketAddr| {
+        let permit = match permit(&endpoint, &limit, &counters, peer) {
+            Ok(permit) => permit,
+            // The stream is dropped, and so closed.
+            Err(reason) => return counters.refuse(reason),
         };
         let mut connections = connections.lock().await;
         while connections.try_join_next().is_some() {}
@@ -275,6 +288,24 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
     }
 }
 
+/// Decides whether a connection of `peer` is served.
+fn permit(
+    endpoint: &Endpoint,
+    limit: &Arc<ConnectionLimit>,
+    counters: &ConnectionCounters,
+    peer: SocketAddr,
+) -> Result<ConnectionPermit, ConnectionRefusal> {
+    let open = limit.used.load(Ordering::Relaxed);
+    if counters.overload().refuses_new(open) {
+        return Err(ConnectionRefusal::Overload);
+    }
+    let client = match &endpoint.clients {
+        None => ClientPermit::uncounted(),
+        Some(admit) => admit(peer.ip()).ok_or(ConnectionRefusal::TooManyOfClient)?,
+    };
+    ConnectionPermit::take(limit, client).ok_or(ConnectionRefusal::TooMany)
+}
+
 /// Number of connections of an endpoint, over all threads.
 struct ConnectionLimit {
     used: AtomicUsize,
@@ -282,21 +313,27 @@ struct ConnectionLimit {
 }
 
 /// Permission for one connection; returned when dropped.
-struct ConnectionPermit(Arc<ConnectionLimit>);
+struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    _client: ClientPermit,
+}
 
 impl ConnectionPermit {
-    fn take(limit: &Arc<ConnectionLimit>) -> Option<Self> {
+    fn take(limit: &Arc<ConnectionLimit>, client: ClientPermit) -> Option<Self> {
         if limit.used.fetch_add(1, Ordering::Relaxed) >= limit.max {
             limit.used.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Self(Arc::clone(limit)))
+        Some(Self {
+            limit: Arc::clone(limit),
+            _client: client,
+        })
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.0.used.fetch_sub(1, Ordering::Relaxed);
+        self.limit.used.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -312,7 +349,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_permit_takes_no_more_room_than_a_pointer() {
+    fn a_permit_takes_no_more_room_than_two_pointers() {
         let bytes = [0_u8; 1_000];
         let served = async move {
             std::future::pending::<()>().await;
@@ -324,10 +361,10 @@ mod tests {
         });
         let (size, permit) = (
             size_of_val(&served),
-            ConnectionPermit::take(&limit).unwrap(),
+            ConnectionPermit::take(&limit, ClientPermit::uncounted()).unwrap(),
         );
         let whole = size_of_val(&with_permit(served, permit));
-        assert!(whole <= size + 2 * size_of::<usize>(), "{whole} for {size}");
+        assert!(whole <= size + 3 * size_of::<usize>(), "{whole} for {size}");
     }
 
     /// Says its word, then stays until the process ends.

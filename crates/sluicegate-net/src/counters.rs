@@ -1,4 +1,5 @@
-//! Counters of client connections, owned by this crate and read by the one who exports metrics.
+//! Counters of client connections, owned by this crate and read by the one who exports metrics; and
+//! the stage that all of them obey when the process has too much to hold.
 //!
 //! All of them are plain atomics: several threads add to them, nobody waits for another.
 
@@ -6,11 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::overload::OverloadState;
+
 /// Reason for which a client's connection was refused or ended by us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRefusal {
     /// The endpoint has as many connections as it may have.
     TooMany,
+    /// The client has as many connections as one may have.
+    TooManyOfClient,
+    /// The process has too much to hold.
+    Overload,
     /// The peer must begin with the PROXY protocol and did not.
     ProxyProtocol,
     /// The TLS handshake failed.
@@ -23,8 +30,10 @@ pub enum ConnectionRefusal {
 
 impl ConnectionRefusal {
     /// Every reason, in the order of their numbers (`reason as usize`).
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::TooMany,
+        Self::TooManyOfClient,
+        Self::Overload,
         Self::ProxyProtocol,
         Self::Tls,
         Self::Slow,
@@ -35,6 +44,8 @@ impl ConnectionRefusal {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooMany => "too_many",
+            Self::TooManyOfClient => "too_many_of_client",
+            Self::Overload => "overload",
             Self::ProxyProtocol => "proxy_protocol",
             Self::Tls => "tls",
             Self::Slow => "slow",
@@ -61,6 +72,7 @@ pub struct ConnectionCounters {
     open: AtomicU64,
     /// By the number of the reason.
     refused: [AtomicU64; ConnectionRefusal::ALL.len()],
+    overload: OverloadState,
 }
 
 impl ConnectionCounters {
@@ -73,6 +85,11 @@ impl ConnectionCounters {
     /// Connections that are open now.
     pub fn open(&self) -> u64 {
         self.open.load(Relaxed)
+    }
+
+    /// The stage that these connections obey when the process has too much to hold.
+    pub fn overload(&self) -> &OverloadState {
+        &self.overload
     }
 
     /// Counts a connection that we refused or ended.

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_config::Bounds;
 
 use crate::client_wire::{HeadError, RequestHeadReader};
-use crate::frame_guard::FrameGuard;
+use crate::hpack::{Decoder, Field, FieldName, FieldValue, push_field};
 use crate::http1_client::take_response_head;
 use crate::validate::{BodyEnd, InvalidRequest};
 use crate::wire::{ChunkDecoder, Decoded, Framing};
@@ -127,26 +127,66 @@ impl BodyDecoder {
     }
 }
 
-/// Counts HTTP/2 frames, as a client's connection does.
-pub struct FrameCounter(FrameGuard);
+/// Decodes the header blocks of one connection of HTTP/2.
+pub struct BlockDecoder(Decoder);
 
-impl FrameCounter {
+/// A field whose name and value are those of a field of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodedField {
+    /// The name, with the colon of a pseudo header.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// Size by which tables and lists are measured.
+    pub size: usize,
+}
+
+impl BlockDecoder {
     /// A connection of which nothing has come.
     #[expect(
         clippy::new_without_default,
         reason = "a connection begins, it has no default"
     )]
     pub fn new() -> Self {
-        Self(FrameGuard::new())
+        Self(Decoder::new())
     }
 
-    /// Counts the frames in these bytes; false when they are a flood.
-    pub fn record(&mut self, bytes: &[u8], written: u64) -> bool {
-        self.0.record(bytes, written).is_ok()
+    /// The fields of a block, `None` for those that are no fields of HTTP; an error ends the
+    /// connection.
+    pub fn decode(&mut self, block: &[u8]) -> Result<Vec<Option<DecodedField>>, ()> {
+        let mut fields = Vec::new();
+        let decoded = self
+            .0
+            .decode(block, |field| fields.push(decoded_field(field)));
+        decoded.map(|()| fields).map_err(|_| ())
     }
+}
 
-    /// Returns true when the bytes so far end within a frame or a header.
-    pub fn is_mid_frame(&self) -> bool {
-        self.0.is_mid_frame()
-    }
+/// Appends a field to a block.
+pub fn encode_field(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    push_field(block, name, value);
+}
+
+fn decoded_field(field: &Field) -> Option<DecodedField> {
+    let name = match &field.name {
+        FieldName::Method => ":method",
+        FieldName::Scheme => ":scheme",
+        FieldName::Authority => ":authority",
+        FieldName::Path => ":path",
+        FieldName::Header(name) => name.as_str(),
+        FieldName::OtherPseudo | FieldName::Malformed => return None,
+    };
+    let value = match &field.value {
+        FieldValue::Method(method) => method.as_str().as_bytes(),
+        FieldValue::Scheme(scheme) => scheme.as_str().as_bytes(),
+        FieldValue::Authority(authority) => authority.as_str().as_bytes(),
+        FieldValue::Path(path) => path.as_str().as_bytes(),
+        FieldValue::Header(value) => value.as_bytes(),
+        FieldValue::Malformed => return None,
+    };
+    Some(DecodedField {
+        name: name.as_bytes().to_vec(),
+        value: value.to_vec(),
+        size: field.size,
+    })
 }

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -15,6 +15,8 @@ use http_body_util::Full;
 use sluicegate_config::Bounds;
 
 use crate::activity::Activity;
+use crate::client_connections::ClientPermit;
+use crate::http1_client::PrivateConnections;
 use crate::request_body::ClientBody;
 use crate::response::HttpResponse;
 use crate::upgrade::SwitchedServer;
@@ -66,9 +68,23 @@ pub struct Connection<H> {
     /// Size of the requests that are read on this connection.
     pub(crate) bounds: Bounds,
     pub(crate) activity: Arc<Activity>,
+    /// Connections to servers that belong to this client; most clients never have one.
+    pub(crate) private_connections: OnceLock<Arc<PrivateConnections>>,
+    /// Counts for the client that the PROXY protocol named.
+    pub(crate) _client: ClientPermit,
 }
 
 impl<H> Connection<H> {
+    /// The connections to servers that only this client may use; `None` if it never had one.
+    pub fn private_connections(&self) -> Option<&Arc<PrivateConnections>> {
+        self.private_connections.get()
+    }
+
+    /// The same, for a first one to be kept.
+    pub fn make_private_connections(&self) -> &Arc<PrivateConnections> {
+        self.private_connections.get_or_init(Arc::default)
+    }
+
     /// Refuses a head that is larger than this connection allows. Heads that are much larger were
     /// refused before they were complete. [`validate`](crate::validate()) does this too.
     pub fn check_size(&self, parts: &Parts) -> Result<(), InvalidRequest> {
@@ -95,6 +111,10 @@ pub trait ResponseBody:
     fn take_switched(&mut self) -> Option<Box<SwitchedServer>> {
         None
     }
+
+    /// Told over HTTP/2 before each poll: the next part should have at most so many bytes, because
+    /// it waits in memory until the client takes it. A body that was read already may ignore it.
+    fn limit_next_part(&mut self, _bytes_max: usize) {}
 }
 
 impl ResponseBody for Full<Bytes> {}

@@ -9,12 +9,13 @@
 //! While a request is answered the loop also watches for the client's end of the connection: a
 //! client that has gone away need not be answered, and its request is dropped.
 
-mod date;
 mod response_head;
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+
+use tokio::task::yield_now;
 
 use crate::client_wire::{ClientWire, HeadError, RequestHead, WireBody};
 use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
@@ -44,12 +45,18 @@ enum AfterResponse {
     Drop,
 }
 
+/// Requests of one connection that are answered in a row while others wait for the thread. A client
+/// that sends without waiting for answers would otherwise have it for a hundred of them at a time,
+/// on each of its connections.
+const ANSWERS_IN_A_ROW: u32 = 4;
+
 /// Answers requests until there are no more. May be dropped and called again between two requests.
 pub(crate) async fn serve<H: Handler>(
     wire: &ClientWire,
     connection: &Arc<Connection<H>>,
 ) -> Http1End {
     let mut outgoing = Outgoing::default();
+    let mut answers = 0_u32;
     loop {
         let keeps_bytes = || connection.handler.keeps_head_bytes();
         let head = match wire
@@ -78,7 +85,12 @@ pub(crate) async fn serve<H: Handler>(
         // idle, and must not be put to rest as one.
         let _request = connection.activity.request();
         match answer(wire, connection, head, &mut outgoing).await {
-            AfterResponse::ReadNext => {}
+            AfterResponse::ReadNext => {
+                answers = answers.wrapping_add(1);
+                if answers.is_multiple_of(ANSWERS_IN_A_ROW) && wire.has_buffered() {
+                    yield_now().await;
+                }
+            }
             AfterResponse::Drop => return Http1End::Finished,
             AfterResponse::Close { is_asked_for } => {
                 wire.close(is_asked_for).await;
@@ -121,8 +133,14 @@ async fn answer<H: Handler>(
         .await
     {
         Some(Ok(())) => {}
-        // A response that breaks off must not look like a complete one, so nothing follows it.
-        Some(Err(_)) | None => return AfterResponse::Drop,
+        // A response that breaks off must not look like a complete one, so nothing follows it, and
+        // where its end is that of the connection, the connection is reset.
+        Some(Err(_)) | None => {
+            if outgoing.ends_with_connection() {
+                connection.activity.give_up();
+            }
+            return AfterResponse::Drop;
+        }
     }
     if let Some(server) = switched {
         wire.put_back();

@@ -2,29 +2,34 @@
 //!
 //! An exchange is driven by the task of the request that it forwards: polling the response also
 //! sends the rest of the request. There is no second task and no channel to one. Idle
-//! connections are kept in a pool of the thread, so that no two threads wait for a lock.
+//! connections are kept in the pool of the thread (`pool.rs`), or by the client that they belong to
+//! (`private.rs`).
 //!
-//! **Invariant:** a connection in the pool has sent all of its request and received all of its
-//! response. It is checked once more before it is used again, because the server may have closed
-//! it meanwhile.
+//! **Invariant:** an idle connection has sent all of its request and received all of its response.
+//! It is checked once more before it is used again, because the server may have closed it meanwhile.
+//!
+//! **Invariant:** a connection on which a client has authenticated itself serves no other client.
 
+mod pool;
+mod private;
 mod request;
 mod response_head;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+pub use self::private::PrivateConnections;
 #[cfg(feature = "fuzz-internals")]
 pub(crate) use self::response_head::take as take_response_head;
 
@@ -32,16 +37,30 @@ use self::response_head::ReceivedHead;
 use crate::body_error::BodyError;
 use crate::request_body::ForwardedBody;
 use crate::response::HttpResponse;
+use crate::slots::{Grant, Slot, Slots};
 use crate::transport::Transport;
+use crate::upgrade::SwitchedServer;
 use crate::wire::{Decoded, Framing, HeaderText, Outgoing, SendError};
 
 /// A connection to a server, for one request and its response at a time.
 pub struct Exchange(Box<ServerWire>);
 
+/// The connections that may be open to one server, of all threads.
+pub type ConnectionSlots = Slots<Exchange>;
+/// The permission to open a connection to a server. It is held until the connection is closed.
+pub type ConnectionSlot = Slot<Exchange>;
+/// A connection to a server that was waited for: the permission for one, or one that became idle.
+pub type ConnectionGrant = Grant<Exchange>;
+
 struct ServerWire {
     stream: Transport,
     /// Number of the server in the pool; `None` is a connection that is not kept.
     server: Option<usize>,
+    slot: ConnectionSlot,
+    /// The client has authenticated this connection, or was asked to.
+    is_private: bool,
+    /// The sweep of the pool after which it became idle.
+    idle_since: u32,
     /// Bytes that have come and were not taken yet.
     input: BytesMut,
     outgoing: Outgoing<ForwardedBody>,
@@ -85,21 +104,16 @@ impl fmt::Display for ExchangeError {
 
 impl std::error::Error for ExchangeError {}
 
-/// Idle connections of one server that each thread keeps at most.
-const IDLE_MAX: usize = 256;
-
-thread_local! {
-    /// Idle connections by the number of their server.
-    static POOL: RefCell<Vec<Vec<Exchange>>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Exchange {
     /// Starts HTTP/1 over a new connection to the server with this number.
-    pub fn start(stream: Transport, server: Option<usize>) -> Self {
+    pub fn start(stream: Transport, server: Option<usize>, slot: ConnectionSlot) -> Self {
         let (input, outgoing) = (BytesMut::new(), Outgoing::default());
         Self(Box::new(ServerWire {
             stream,
             server,
+            slot,
+            is_private: false,
+            idle_since: 0,
             input,
             outgoing,
             is_head_method: false,
@@ -108,29 +122,9 @@ impl Exchange {
         }))
     }
 
-    /// Takes an idle connection to a server out of the pool.
+    /// Takes an idle connection to a server out of the pool of this thread.
     pub fn reused(server: Option<usize>) -> Option<Self> {
-        let server = server?;
-        loop {
-            let mut exchange = POOL.with_borrow_mut(|pool| pool.get_mut(server)?.pop())?;
-            if exchange.0.is_quiet() {
-                return Some(exchange);
-            }
-        }
-    }
-
-    /// Puts the connection into the pool.
-    fn recycle(self) {
-        let Some(server) = self.0.server else { return };
-        POOL.with_borrow_mut(|pool| {
-            if pool.len() <= server {
-                pool.resize_with(server + 1, Vec::new);
-            }
-            let idle = &mut pool[server];
-            if idle.len() < IDLE_MAX {
-                idle.push(self);
-            }
-        });
+        pool::take(server?)
     }
 
     /// Prepares a request with the method, target and trailers of `parts`; `write_headers` writes
@@ -143,6 +137,7 @@ impl Exchange {
     ) -> Self {
         request::begin(&mut self.0.outgoing, parts, body, write_headers);
         self.0.is_head_method = parts.method == http::Method::HEAD;
+        self.0.is_private |= private::is_request_binding(&parts.headers);
         self
     }
 
@@ -165,8 +160,10 @@ impl Exchange {
             lines,
             framing,
             stays_open,
+            binds_connection,
         } = head.await?;
         wire.stays_open = stays_open;
+        wire.is_private |= binds_connection;
         let body = ExchangeBody::new(framing, self);
         Ok(HttpResponse::new(status, lines, body))
     }
@@ -244,8 +241,19 @@ impl ServerWire {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        self.poll_read_at_most(cx, room, usize::MAX)
+    }
+
+    /// Reads at most `bytes_max`, also where there is more memory than the `room` that is needed.
+    fn poll_read_at_most(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: usize,
+        bytes_max: usize,
+    ) -> Poll<io::Result<usize>> {
         self.input.reserve(room);
-        pin!(self.stream.read_buf(&mut self.input)).poll(cx)
+        let mut input = (&mut self.input).limit(bytes_max);
+        pin!(self.stream.read_buf(&mut input)).poll(cx)
     }
 
     /// Returns true when the connection can take another request.
@@ -257,34 +265,77 @@ impl ServerWire {
 /// The body of a response. Polling it drives the connection that it comes from.
 pub struct ExchangeBody {
     framing: Framing,
+    /// Bytes to read at a time at most.
+    part_max: usize,
     /// The connection, until the last byte has come.
     exchange: Option<Exchange>,
+    /// The client that a private connection belongs to. Without one it is closed.
+    owner: Option<Arc<PrivateConnections>>,
 }
 
 impl ExchangeBody {
     fn new(framing: Framing, exchange: Exchange) -> Self {
         let mut body = Self {
             framing,
+            part_max: usize::MAX,
             exchange: Some(exchange),
+            owner: None,
         };
-        body.recycle_at_end();
+        // A private connection stays until its owner is known.
+        if !body.is_private() {
+            body.recycle_at_end();
+        }
         body
     }
 
-    /// The bare connection after the server has agreed to another protocol, and the bytes that came
-    /// after its response.
-    pub fn into_stream(mut self) -> Option<(Transport, Bytes)> {
-        self.exchange
-            .take()
-            .map(|exchange| (exchange.0.stream, exchange.0.input.freeze()))
+    /// Returns true when the connection must not be used by another client.
+    pub fn is_private(&self) -> bool {
+        let exchange = self.exchange.as_ref();
+        exchange.is_some_and(|exchange| exchange.0.is_private)
     }
 
-    /// Puts the connection into the pool as soon as the body is complete.
+    /// Reads at most so many bytes at a time from now on.
+    pub fn limit_part(&mut self, bytes_max: usize) {
+        self.part_max = bytes_max.max(1);
+    }
+
+    /// Ready when the deadline has passed, which is the caller's. Uses the connection's own timer.
+    pub fn poll_deadline(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        match &mut self.exchange {
+            Some(Exchange(wire)) => wire.poll_deadline(cx, deadline),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Lets only this client use the connection again.
+    pub fn bind(&mut self, owner: &Arc<PrivateConnections>) {
+        self.owner = Some(Arc::clone(owner));
+        self.recycle_at_end();
+    }
+
+    /// The bare connection after the server has agreed to another protocol, which ends when nothing
+    /// moves for `idle`.
+    pub fn into_switched(mut self, idle: Duration) -> Option<SwitchedServer> {
+        let wire = *self.exchange.take()?.0;
+        Some(SwitchedServer {
+            stream: wire.stream,
+            first: wire.input.freeze(),
+            idle,
+            slot: Box::new(wire.slot),
+        })
+    }
+
+    /// Keeps the connection for another request as soon as the body is complete: in the pool, or
+    /// with the client that it belongs to.
     fn recycle_at_end(&mut self) {
         if self.framing.is_over()
             && let Some(exchange) = self.exchange.take_if(|exchange| exchange.0.is_free())
         {
-            exchange.recycle();
+            match &self.owner {
+                _ if !exchange.0.is_private => pool::keep(exchange),
+                Some(owner) => owner.keep(exchange),
+                None => drop(exchange),
+            }
         }
     }
 
@@ -302,7 +353,8 @@ impl ExchangeBody {
                 Decoded::Incomplete => {}
                 decoded => return Poll::Ready(Ok(decoded)),
             }
-            match ready!(wire.poll_read(cx, self.framing.room())) {
+            let room = self.framing.room().min(self.part_max);
+            match ready!(wire.poll_read_at_most(cx, room, self.part_max)) {
                 Ok(0) if self.framing.ends_with_connection() => {
                     return Poll::Ready(Ok(Decoded::End));
                 }

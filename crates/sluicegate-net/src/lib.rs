@@ -51,11 +51,13 @@
 //!         target_bytes: 8 * 1024,
 //!         body_bytes: None,
 //!     },
+//!     buffered_bytes_max: 1024 * 1024,
 //!     tls: None,
 //! };
 //! let server = Arc::new(HttpServer {
 //!     counters: Arc::default(),
 //!     proxy_protocol_from: Vec::new(),
+//!     named_clients: None,
 //!     ending: ending.clone(),
 //! });
 //! let (counters, handler) = (Arc::clone(&server.counters), Arc::new(Hello));
@@ -88,7 +90,7 @@
 //! (`connection/opening.rs`) and serves it under a supervisor (`supervisor.rs`), which enforces
 //! `timeouts.rs` and puts idle connections to rest. `http1.rs` reads heads from `client_wire.rs`,
 //! calls the handler, and sends the response through `wire/outgoing.rs`; `http2.rs` does the same
-//! on top of hyper. A handler that forwards requests sends them with `http1_client.rs` or
+//! for all streams of a connection. A handler that forwards requests sends them with `http1_client.rs` or
 //! `http2_client.rs`.
 //!
 //! # Order of the modules
@@ -96,12 +98,12 @@
 //! Each module uses only those above it, so they can be read in this order:
 //!
 //! ```text
-//! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
+//! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
-//! a client      client_io, client_wire, request_body
-//! the seam      upgrade, handler
-//! servers       http1_client, http2_client
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, upload, slots
+//! a client      client_io, client_wire, stream_body, request_body
+//! servers       upgrade, http1_client, http2_client
+//! the seam      handler
 //! serving       http1, http2, supervisor, connection
 //! the process   cores
 //! ```
@@ -109,18 +111,20 @@
 
 mod activity;
 mod body_error;
+mod client_connections;
 mod client_io;
 mod client_wire;
 mod connection;
 mod cores;
 mod counters;
-mod frame_guard;
+mod date;
 #[cfg(feature = "fuzz-internals")]
 #[doc(hidden)]
 pub mod fuzz_internals;
 mod handler;
 mod head_bytes;
 pub mod hop_by_hop;
+mod hpack;
 mod http1;
 mod http1_client;
 mod http2;
@@ -128,10 +132,13 @@ pub mod http2_client;
 mod inherited;
 mod lingering;
 pub mod listen;
+mod overload;
 mod proxy_protocol;
 mod request_body;
 mod response;
+mod slots;
 mod stall_timeout;
+mod stream_body;
 mod supervisor;
 mod timeouts;
 pub mod tls;
@@ -144,18 +151,25 @@ mod wake_flag;
 mod wire;
 
 pub use body_error::BodyError;
+pub use client_connections::{ClientAdmission, ClientConnections, ClientPermit};
 pub use client_wire::WireBody;
 pub use connection::{ConnectionSettings, HttpServer};
 pub use cores::{CoreSettings, Cores, Endpoint};
 pub use counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
 pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
 pub use head_bytes::HeadBytes;
-pub use http1_client::{Exchange, ExchangeBody, ExchangeError};
+pub use http1_client::{
+    ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
+    PrivateConnections,
+};
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
+pub use overload::{OverloadStage, OverloadState, ShedConnection};
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
 pub use response::{HttpResponse, ResponseLines};
+pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;
+pub use stream_body::StreamBody;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};
 pub use upgrade::SwitchedServer;

@@ -2,18 +2,18 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http::header::{EXPECT, HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use crate::body_error::BodyError;
 use crate::client_wire::WireBody;
-use crate::upload::{UploadPace, UploadProgress};
+use crate::stream_body::StreamBody;
+use crate::upload::{StalledUpload, UploadPace, UploadProgress};
 
 /// The body of a request as the client sends it. It is read from the connection when it is
 /// polled; nothing is buffered ahead.
@@ -23,7 +23,7 @@ pub enum ClientBody {
     /// A body over HTTP/1.
     Wire(WireBody),
     /// A body over HTTP/2.
-    Stream(Incoming),
+    Stream(StreamBody),
 }
 
 impl ClientBody {
@@ -59,7 +59,7 @@ impl Body for ClientBody {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Wire(body) => Pin::new(body).poll_frame(cx),
-            Self::Stream(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Stream),
+            Self::Stream(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -86,33 +86,43 @@ pub struct ForwardedBody {
     incoming: ClientBody,
     /// Bytes that may still come; `None` is any number.
     left: Option<u64>,
-    progress: Option<Arc<UploadProgress>>,
+    /// `None` without a body.
+    upload: Option<Upload>,
     /// The trailers that may follow; `None` without a body.
     trailers: Option<TrailerFilter>,
+}
+
+/// The progress of a body, and its clock.
+struct Upload {
+    progress: Arc<UploadProgress>,
+    pace: UploadPace,
+    stalled: StalledUpload,
 }
 
 /// Says which trailers a client may send.
 pub type TrailerFilter = Arc<dyn Fn(&HeaderName) -> bool + Send + Sync>;
 
 impl ForwardedBody {
-    /// Forwards at most `bytes_max` of a client's body, and the trailers that may follow it.
+    /// Forwards at most `bytes_max` of a client's body, and the trailers that may follow it. A
+    /// client that sends nothing for `longest_stall` is given up.
     pub fn new(
         incoming: ClientBody,
         bytes_max: Option<u64>,
         pace: UploadPace,
+        longest_stall: Duration,
         trailers: &TrailerFilter,
     ) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
-        let progress = match pace {
-            UploadPace::Steady => Some(Arc::default()),
-            UploadPace::Messages => None,
-        };
         Self {
             incoming,
             left: bytes_max,
-            progress,
+            upload: Some(Upload {
+                progress: Arc::default(),
+                pace,
+                stalled: StalledUpload::new(longest_stall, pace),
+            }),
             trailers: Some(Arc::clone(trailers)),
         }
     }
@@ -122,7 +132,7 @@ impl ForwardedBody {
         Self {
             incoming: ClientBody::Empty,
             left: None,
-            progress: None,
+            upload: None,
             trailers: None,
         }
     }
@@ -146,9 +156,32 @@ impl ForwardedBody {
         }
     }
 
-    /// Progress of the upload; `None` if there is nothing to come, or its pace does not matter.
+    /// Fails when the client has been waited for too long.
+    fn poll_stalled(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(Upload {
+            progress, stalled, ..
+        }) = &mut self.upload
+        else {
+            return Poll::Pending;
+        };
+        ready!(stalled.poll_stalled(cx, progress));
+        Poll::Ready(Some(Err(BodyError::Stalled)))
+    }
+
+    /// Progress of the upload; `None` if there is nothing to come.
     pub fn progress(&self) -> Option<Arc<UploadProgress>> {
-        self.progress.clone()
+        self.upload
+            .as_ref()
+            .map(|upload| Arc::clone(&upload.progress))
+    }
+
+    /// Progress of an upload whose pace matters before the response begins.
+    pub fn steady_progress(&self) -> Option<Arc<UploadProgress>> {
+        let upload = self.upload.as_ref()?;
+        (upload.pace == UploadPace::Steady).then(|| Arc::clone(&upload.progress))
     }
 }
 
@@ -161,11 +194,11 @@ impl Body for ForwardedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        if let Some(progress) = &self.progress {
-            progress.wants_more(frame.is_pending());
+        if let Some(upload) = &self.upload {
+            upload.progress.wants_more(frame.is_pending());
         }
         match frame {
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => self.poll_stalled(cx),
             Poll::Ready(None) => {
                 self.incoming = ClientBody::Empty;
                 Poll::Ready(None)
@@ -173,8 +206,9 @@ impl Body for ForwardedBody {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.remaining() as u64);
-                if let Some(progress) = &self.progress {
-                    progress.has_come(length);
+                if let Some(upload) = &mut self.upload {
+                    upload.progress.has_come(length);
+                    upload.stalled.has_come();
                 }
                 if let Some(left) = &mut self.left {
                     let Some(rest) = left.checked_sub(length) else {

@@ -135,6 +135,11 @@ impl ResponseLines {
         })
     }
 
+    /// Names and values of our lines.
+    pub(crate) fn own_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.own.split(|byte| *byte == b'\n').filter_map(split)
+    }
+
     /// Returns true when the server sent a line with this name, in any case.
     pub(crate) fn has_server_line(&self, name: &str) -> bool {
         let is_named =
@@ -189,7 +194,6 @@ impl ResponseLines {
 
     /// Lines as a map, which HTTP/2 takes. A line that no map can hold is dropped.
     fn into_map(self) -> HeaderMap {
-        let own = self.own.split(|byte| *byte == b'\n').filter_map(split);
         let mut map = HeaderMap::with_capacity(self.server.len() + 8);
         for line in &self.server {
             let name = HeaderName::from_bytes(&self.sent[line.name.range()]);
@@ -198,7 +202,7 @@ impl ResponseLines {
                 map.append(name, value);
             }
         }
-        for (name, value) in own {
+        for (name, value) in self.own_lines() {
             if let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
             {

@@ -1,4 +1,5 @@
-//! Supervision of one connection: its timeouts, its rest, and its end with the process.
+//! Supervision of one connection: its timeouts, its rest, and its end with the process or because
+//! the process has too much to hold.
 //!
 //! The supervisor is not a task. It polls the future that serves the connection, and beside it
 //! three seldom things: the tick of the timeouts, the signal that the process ends, and a timer
@@ -21,7 +22,8 @@ use tokio::time::{Interval, Sleep, sleep};
 use crate::activity::Activity;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::lingering::Lingering;
-use crate::timeouts::{Expired, TimeoutCheck};
+use crate::overload::ShedConnection;
+use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
 use crate::wake_flag::WakeFlag;
 
 /// Ends a connection in time.
@@ -94,6 +96,8 @@ enum SupervisorEvent {
     Rest,
     End(EndReason),
     Timeout(Expired),
+    /// The process has too much to hold, and this connection has to go.
+    Shed(ShedConnection),
 }
 
 impl ConnectionSupervisor {
@@ -121,9 +125,14 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// State of the supervised connection.
-    pub(crate) fn activity(&self) -> &Activity {
-        &self.activity
+    /// Timeouts of the supervised connection.
+    pub(crate) fn timeouts(&self) -> TimeoutPolicy {
+        self.check.policy()
+    }
+
+    /// The counters that refused connections are counted in.
+    pub(crate) fn counters(&self) -> &Arc<ConnectionCounters> {
+        &self.counters
     }
 
     /// Counts the connection as refused.
@@ -166,13 +175,21 @@ impl ConnectionSupervisor {
                             return Poll::Ready(Supervised::Ended);
                         }
                     }
-                    SupervisorEvent::Timeout(Expired::Idle) if !self.is_told_idle => {
+                    SupervisorEvent::Shed(ShedConnection::Large) => {
+                        // What it holds is thrown away, also what the system has yet to send.
+                        self.activity.give_up();
+                        return Poll::Ready(Supervised::Ended);
+                    }
+                    SupervisorEvent::Shed(_) | SupervisorEvent::Timeout(Expired::Idle)
+                        if !self.is_told_idle =>
+                    {
                         (self.ending, self.is_told_idle) = (None, true);
                         self.check.grant_time(Lingering::<()>::LONGEST);
                         if end(future.as_mut(), EndReason::Idle) == EndMode::Immediate {
                             return Poll::Ready(Supervised::Ended);
                         }
                     }
+                    SupervisorEvent::Shed(_) => {}
                     SupervisorEvent::Timeout(expired) => {
                         if expired != Expired::Idle {
                             self.refuse(ConnectionRefusal::Slow);
@@ -226,9 +243,14 @@ impl ConnectionSupervisor {
         }
         let mut cx = self.flag.context();
         while self.ticks.poll_tick(&mut cx).is_ready() {
+            self.activity.record_tick();
             if let Some(expired) = self.check.tick(&self.activity) {
                 cx.waker().wake_by_ref();
                 return SupervisorEvent::Timeout(expired);
+            }
+            if let Some(shed) = self.sheds() {
+                cx.waker().wake_by_ref();
+                return SupervisorEvent::Shed(shed);
             }
         }
         let rested = self
@@ -245,6 +267,16 @@ impl ConnectionSupervisor {
             }
             _ => SupervisorEvent::None,
         }
+    }
+
+    /// Decides whether the connection has to go because the process has too much to hold. One that
+    /// is ending already is left to its end.
+    fn sheds(&self) -> Option<ShedConnection> {
+        let overload = self.counters.overload();
+        let shed = overload.sheds(&self.activity, self.check.still());
+        let shed = shed.filter(|shed| *shed == ShedConnection::Large || !self.is_told_idle)?;
+        overload.count(shed);
+        Some(shed)
     }
 
     /// Starts the timer after which the connection rests, or ends, if it stays quiet.

@@ -4,7 +4,7 @@
 //! Instead each connection has one interval timer. At each tick, [`TimeoutCheck`] compares the
 //! connection's [`Activity`] with that of the tick before and counts for how many ticks in a row
 //! nothing has changed. A timeout has expired when the count exceeds the number of ticks that the
-//! [`TimeoutPolicy`] allows, so it ends at most one tick late, and an ordinary request costs
+//! [`TimeoutPolicy`] allows, so it ends at most two ticks late, and an ordinary request costs
 //! nothing at all.
 
 use std::time::Duration;
@@ -45,14 +45,14 @@ impl HttpTimeouts {
 
 impl From<&Timeouts> for HttpTimeouts {
     /// Timeouts of the proxy: a response has to be read at a hundred bytes a second, measured over
-    /// the idle time.
+    /// the time that a stalled client has.
     fn from(timeouts: &Timeouts) -> Self {
-        let idle = Duration::from(timeouts.idle);
+        let unread = Duration::from(timeouts.stalled_client);
         Self {
             header: timeouts.header.into(),
-            idle,
-            unread: idle,
-            unread_bytes_min: (Self::BYTES_PER_SECOND * idle.as_millis() as u64 / 1_000).max(1),
+            idle: timeouts.idle.into(),
+            unread,
+            unread_bytes_min: (Self::BYTES_PER_SECOND * unread.as_millis() as u64 / 1_000).max(1),
         }
     }
 }
@@ -64,8 +64,14 @@ pub struct TimeoutPolicy {
     pub(crate) tick: Duration,
     header: u32,
     idle: u32,
-    unread: u32,
-    unread_bytes_min: u64,
+    unread: UnreadPolicy,
+}
+
+/// Time in ticks that a client has to take some bytes of a response that waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnreadPolicy {
+    pub(crate) ticks: u32,
+    pub(crate) bytes_min: u64,
 }
 
 impl TimeoutPolicy {
@@ -78,9 +84,16 @@ impl TimeoutPolicy {
             tick,
             header: ticks(timeouts.header, tick),
             idle: ticks(timeouts.idle, tick),
-            unread: ticks(timeouts.unread, tick),
-            unread_bytes_min: timeouts.unread_bytes_min.max(1),
+            unread: UnreadPolicy {
+                ticks: ticks(timeouts.unread, tick),
+                bytes_min: timeouts.unread_bytes_min.max(1),
+            },
         }
+    }
+
+    /// Ticks in which a client has to take the least of what waits for it, and how much that is.
+    pub(crate) fn unread(&self) -> UnreadPolicy {
+        self.unread
     }
 
     fn ticks(&self, span: Duration) -> u32 {
@@ -97,10 +110,9 @@ fn ticks(span: Duration, tick: Duration) -> u32 {
 #[derive(Debug)]
 pub(crate) struct TimeoutCheck {
     policy: TimeoutPolicy,
-    /// Phase, bytes read and bytes written at the last tick.
-    seen: Option<(ConnectionPhase, u64, u64)>,
-    /// Ticks in a row at which `seen` has not changed.
-    still_ticks: u32,
+    /// Ticks in a row at which no request was answered, and none has begun between them. Bytes do
+    /// not matter: over HTTP/2 a client can send frames for ever that ask for nothing.
+    idle_ticks: u32,
     /// Ticks in a row at which the same header was incomplete, however its bytes trickle in.
     header_ticks: u32,
     /// Requests that had begun at the last tick: with another one, the header is another too.
@@ -115,13 +127,17 @@ impl TimeoutCheck {
     pub(crate) fn new(policy: TimeoutPolicy) -> Self {
         Self {
             policy,
-            seen: None,
-            still_ticks: 0,
+            idle_ticks: 0,
             header_ticks: 0,
             requests_begun: 0,
             unread_ticks: 0,
             unread_from: 0,
         }
+    }
+
+    /// The timeouts that are checked.
+    pub(crate) fn policy(&self) -> TimeoutPolicy {
+        self.policy
     }
 
     /// Interval at which [`TimeoutCheck::tick`] has to be called.
@@ -131,22 +147,23 @@ impl TimeoutCheck {
 
     /// Looks at the connection once a tick; returns the timeout that has expired, if any.
     pub(crate) fn tick(&mut self, activity: &Activity) -> Option<Expired> {
-        let (phase, written) = (activity.phase(), activity.bytes_written());
-        let seen = Some((phase, activity.bytes_read(), written));
-        self.still_ticks = if self.seen == seen {
-            self.still_ticks + 1
-        } else {
-            0
-        };
-        self.seen = seen;
-        let begun = activity.requests_begun();
-        let is_same_header = begun == std::mem::replace(&mut self.requests_begun, begun);
+        let (phase, begun) = (activity.phase(), activity.requests_begun());
+        let has_begun = begun != std::mem::replace(&mut self.requests_begun, begun);
         self.header_ticks = match phase {
-            ConnectionPhase::Header if is_same_header => self.header_ticks + 1,
-            ConnectionPhase::Header => 1,
+            ConnectionPhase::Header if has_begun => 1,
+            ConnectionPhase::Header => self.header_ticks + 1,
             ConnectionPhase::Idle | ConnectionPhase::Busy => 0,
         };
-        let is_unread_for_too_long = self.is_unread_for_too_long(activity.is_unread(), written);
+        let is_unread = activity.is_unread();
+        self.idle_ticks = match phase {
+            ConnectionPhase::Busy => 0,
+            // The client still takes its last response.
+            _ if has_begun || is_unread => 0,
+            // A header that has begun has its own time on top.
+            ConnectionPhase::Header | ConnectionPhase::Idle => self.idle_ticks.saturating_add(1),
+        };
+        let is_unread_for_too_long =
+            self.is_unread_for_too_long(is_unread, activity.bytes_written());
         match phase {
             ConnectionPhase::Header if self.header_ticks > self.policy.header => {
                 Some(Expired::Header)
@@ -155,14 +172,19 @@ impl TimeoutCheck {
                 activity.give_up();
                 Some(Expired::Unread)
             }
-            ConnectionPhase::Idle if self.still_ticks >= self.policy.idle => Some(Expired::Idle),
+            ConnectionPhase::Idle if self.idle_ticks > self.policy.idle => Some(Expired::Idle),
             ConnectionPhase::Header | ConnectionPhase::Idle | ConnectionPhase::Busy => None,
         }
     }
 
+    /// Time for which nothing has changed, in whole ticks.
+    pub(crate) fn still(&self) -> Duration {
+        self.policy.tick.saturating_mul(self.idle_ticks)
+    }
+
     /// Lets an idle connection be idle for this much longer, to come to its end.
     pub(crate) fn grant_time(&mut self, time: Duration) {
-        self.still_ticks = self.policy.idle.saturating_sub(self.policy.ticks(time));
+        self.idle_ticks = (self.policy.idle + 1).saturating_sub(self.policy.ticks(time));
     }
 
     /// Counts the ticks at which the client was waited for. After each full window the bytes that
@@ -173,12 +195,12 @@ impl TimeoutCheck {
             return false;
         }
         self.unread_ticks += 1;
-        if self.unread_ticks <= self.policy.unread {
+        if self.unread_ticks <= self.policy.unread.ticks {
             return false;
         }
         let went = written - self.unread_from;
         (self.unread_ticks, self.unread_from) = (0, written);
-        went < self.policy.unread_bytes_min
+        went < self.policy.unread.bytes_min
     }
 }
 
@@ -253,11 +275,34 @@ mod tests {
         );
         activity.begin_request();
         activity.end_request();
-        assert_eq!(ticks(&mut check, &activity, ping), None);
+        assert_eq!(
+            ticks(&mut check, &activity, ping),
+            Some((10, Expired::Idle)),
+            "they do not keep the connection either"
+        );
         assert_eq!(
             ticks(&mut check, &activity, trickle),
             Some((5, Expired::Header))
         );
+    }
+
+    #[test]
+    fn frames_that_begin_and_end_between_ticks_do_not_keep_a_connection() {
+        let (activity, mut check) = (Activity::new(), check());
+        activity.begin_request();
+        activity.end_request();
+        let mut count = 0;
+        let by_turns = |activity: &Activity| {
+            count += 1;
+            if count % 4 == 0 {
+                ping(activity);
+            } else {
+                trickle(activity);
+            }
+        };
+        let (after, expired) = ticks(&mut check, &activity, by_turns).unwrap();
+        assert_eq!(expired, Expired::Idle);
+        assert!(after <= 8 + 4 + 1, "{after}");
     }
 
     #[test]
@@ -267,7 +312,8 @@ mod tests {
         activity.end_request();
         assert_eq!(
             ticks(&mut check, &activity, |_| {}),
-            Some((9, Expired::Idle))
+            Some((10, Expired::Idle)),
+            "a tick in which a request ended counts as its own"
         );
     }
 
@@ -301,18 +347,5 @@ mod tests {
             assert!(activity.is_given_up());
             assert_eq!(ticks(&mut check(), &activity, read(30)), None);
         }
-    }
-
-    #[test]
-    fn a_response_without_a_window_is_given_up_whatever_frames_come_meanwhile() {
-        let activity = Activity::new();
-        activity.begin_request();
-        activity.block_stream();
-        assert_eq!(
-            ticks(&mut check(), &activity, ping),
-            Some((9, Expired::Unread))
-        );
-        activity.unblock_stream();
-        assert_eq!(ticks(&mut check(), &activity, ping), None);
     }
 }

@@ -20,6 +20,8 @@ pub struct SwitchedServer {
     pub first: Bytes,
     /// Longest time in which neither side sends anything.
     pub idle: Duration,
+    /// The permission for the connection, which is held until it is closed.
+    pub slot: Box<dyn Send + Sync>,
 }
 
 /// Copies bytes between client and server until both have ended, or nothing moves for too long.
@@ -28,6 +30,7 @@ pub(crate) async fn relay(client: impl AsyncRead + AsyncWrite + Unpin, server: S
         stream,
         first,
         idle,
+        slot: _slot,
     } = server;
     // An error on either side ends the relay; there is nobody to report it to.
     let _ = copy_both(client, stream, first, idle).await;

@@ -1,19 +1,27 @@
-//! Supervision of a request's body while the server's response is waited for.
+//! Supervision of a request's body: while the server's response is waited for, and after that.
 //!
 //! A server has nothing to answer before it has the body, so its time must not run while the
 //! client still sends; but a client that sends a byte now and then must not hold a server for
 //! ever. So the body reports its progress, and the monitor finds out whose turn it is.
+//!
+//! Once the response has begun nobody waits for the body alone, and both sides may speak in turn.
+//! Then a body that stops altogether ends the request ([`StalledUpload`]).
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Manner in which the bytes of a body come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadPace {
     /// One after the other, as fast as they can: a minimum rate is required.
     Steady,
-    /// In messages, when there is something to say, as in gRPC: pauses of any length are fine.
+    /// In messages, when there is something to say, as in gRPC: pauses are fine for as long as the
+    /// server speaks.
     Messages,
 }
 
@@ -24,6 +32,10 @@ pub struct UploadProgress {
     is_wanted: AtomicBool,
     /// Bytes that have come.
     came: AtomicU64,
+    /// Parts of the response that the server has sent.
+    answered: AtomicU64,
+    /// The client was given up.
+    is_stalled: AtomicBool,
 }
 
 impl UploadProgress {
@@ -35,6 +47,84 @@ impl UploadProgress {
     /// Records bytes of the body.
     pub(crate) fn has_come(&self, bytes: u64) {
         self.came.fetch_add(bytes, Relaxed);
+    }
+
+    /// Records that the server has sent a part of its response.
+    pub fn has_answered(&self) {
+        self.answered.fetch_add(1, Relaxed);
+    }
+
+    /// Returns true when the client was given up because it stopped sending.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Relaxed)
+    }
+}
+
+/// The clock of a body that is waited for. It runs from the first poll that finds nothing to the
+/// next one that finds something; in between lies a timer, which a body that comes at once never
+/// sets.
+#[derive(Debug)]
+pub(crate) struct StalledUpload {
+    longest: Duration,
+    pace: UploadPace,
+    wait: Option<Box<UploadWait>>,
+}
+
+#[derive(Debug)]
+struct UploadWait {
+    timer: Pin<Box<Sleep>>,
+    /// The client is waited for since then; `None` while it is not.
+    since: Option<Instant>,
+    /// Parts of the response when the wait began.
+    answered: u64,
+}
+
+impl StalledUpload {
+    /// A client that has `longest` to send the next byte. With messages, each part of the response
+    /// gives it as much again.
+    pub(crate) fn new(longest: Duration, pace: UploadPace) -> Self {
+        Self {
+            longest,
+            pace,
+            wait: None,
+        }
+    }
+
+    /// Records that the client has sent something.
+    pub(crate) fn has_come(&mut self) {
+        if let Some(wait) = &mut self.wait {
+            wait.since = None;
+        }
+    }
+
+    /// Ready when the client has been waited for too long.
+    pub(crate) fn poll_stalled(
+        &mut self,
+        cx: &mut Context<'_>,
+        progress: &UploadProgress,
+    ) -> Poll<()> {
+        let (answered, now) = (progress.answered.load(Relaxed), Instant::now());
+        let wait = self.wait.get_or_insert_with(|| {
+            Box::new(UploadWait {
+                timer: Box::pin(sleep_until(now + self.longest)),
+                since: None,
+                answered,
+            })
+        });
+        let has_spoken = answered != std::mem::replace(&mut wait.answered, answered);
+        if has_spoken && self.pace == UploadPace::Messages {
+            wait.since = None;
+        }
+        let deadline = *wait.since.get_or_insert(now) + self.longest;
+        // A timer that was set for an earlier wait is left alone until it is over.
+        while wait.timer.as_mut().poll(cx).is_ready() {
+            if wait.timer.deadline() >= deadline {
+                progress.is_stalled.store(true, Relaxed);
+                return Poll::Ready(());
+            }
+            wait.timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
     }
 }
 
@@ -111,6 +201,8 @@ impl UploadMonitor {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
 
     /// Results of twelve checks; 200 bytes must come within two seconds.
@@ -163,5 +255,46 @@ mod tests {
             upload.wants_more(checks % 4 == 0);
         };
         assert!(!states(&upload, now_and_then).contains(&UploadState::TooSlow));
+    }
+
+    /// Time until a body with this pace is given up, at most ten times what it has. A part of the
+    /// response comes every 700 ms where the server speaks.
+    async fn given_up_after(pace: UploadPace, server_speaks: bool) -> Option<Duration> {
+        let (longest, since) = (Duration::from_secs(1), Instant::now());
+        let upload = UploadProgress::default();
+        let mut clock = StalledUpload::new(longest, pace);
+        let stalled = poll_fn(|cx| clock.poll_stalled(cx, &upload));
+        let mut stalled = std::pin::pin!(stalled);
+        while since.elapsed() < longest * 10 {
+            // bounded wait: the clock is paused
+            if tokio::time::timeout(longest * 7 / 10, stalled.as_mut())
+                .await
+                .is_ok()
+            {
+                return Some(since.elapsed());
+            }
+            if server_speaks {
+                upload.has_answered();
+            }
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_is_given_up_unless_it_has_messages_and_the_server_speaks() {
+        let second = Some(1);
+        for (pace, server_speaks, expected) in [
+            (UploadPace::Steady, false, second),
+            (UploadPace::Steady, true, second),
+            (UploadPace::Messages, false, second),
+            (UploadPace::Messages, true, None),
+        ] {
+            let after = given_up_after(pace, server_speaks).await;
+            assert_eq!(
+                after.map(|after| after.as_secs()),
+                expected,
+                "{pace:?}, {server_speaks}"
+            );
+        }
     }
 }

@@ -4,11 +4,14 @@
 //! This file listens and serves connections; `access_guard.rs` checks each request, `routes.rs`
 //! finds what it asks for, `operator_routes.rs` has the routes of bans, overrides and statistics.
 //!
+//! `connection_shares.rs` keeps strangers from taking all connections.
+//!
 //! The API is on loopback unless there is a token, answers one request per connection, and gives a
 //! browser nothing to work with but its own page: no foreign host, no foreign origin, no foreign
 //! script.
 
 mod access_guard;
+mod connection_shares;
 mod operator_routes;
 mod page;
 mod query;
@@ -24,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::StatusCode;
 use sluicegate_config::Bounds;
 use sluicegate_gate::telemetry::Metrics;
 use sluicegate_net::{
@@ -31,12 +35,13 @@ use sluicegate_net::{
     IncomingRequest, TimeoutPolicy, Transport, listen,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
-use access_guard::AccessGuard;
+use access_guard::{AccessGuard, is_for_strangers};
+use connection_shares::{ConnectionShare, ConnectionShares};
 use response::AdminBody;
 use routes::AdminRoutes;
 
@@ -73,8 +78,6 @@ pub struct Readiness {
     pub reasons: Vec<String>,
 }
 
-/// Connections at a time; the next ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 64;
 /// Bytes of the request line and headers.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
@@ -111,13 +114,14 @@ pub async fn serve(
         // Not those of the metrics, which count the clients of the proxy.
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let mut accepting = Accepting {
         listener,
         server,
         service,
-        permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        shares: Arc::default(),
         connections: JoinSet::new(),
     };
     tokio::select! {
@@ -144,7 +148,7 @@ struct Accepting {
     listener: TcpListener,
     server: Arc<HttpServer>,
     service: Arc<AdminService>,
-    permits: Arc<Semaphore>,
+    shares: Arc<ConnectionShares>,
     connections: JoinSet<()>,
 }
 
@@ -153,12 +157,8 @@ impl Accepting {
     async fn accept(&mut self) {
         loop {
             while self.connections.try_join_next().is_some() {}
-            let permit = Arc::clone(&self.permits)
-                .acquire_owned()
-                .await
-                .expect("the semaphore is never closed");
             match self.listener.accept().await {
-                Ok((stream, peer)) => self.spawn(stream, peer, Some(permit)),
+                Ok((stream, peer)) => self.spawn(stream, peer),
                 Err(error) => {
                     tracing::warn!(%error, "the admin API cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
@@ -167,22 +167,31 @@ impl Accepting {
         }
     }
 
-    /// Accepts the connections that the system would reset together with the socket; as many
-    /// again, if there are so many, because nobody comes after them.
+    /// Accepts the connections that the system would reset together with the socket, as many as
+    /// there is room for.
     fn accept_waiting(&mut self) {
-        for _ in 0..CONNECTIONS_MAX {
+        for _ in 0..ConnectionShares::STRANGERS_MAX {
             let Some((stream, peer)) = listen::take_waiting(&self.listener) else {
                 return;
             };
-            self.spawn(stream, peer, None);
+            self.spawn(stream, peer);
         }
     }
 
-    fn spawn(&mut self, stream: TcpStream, peer: SocketAddr, permit: Option<OwnedSemaphorePermit>) {
-        let (server, service) = (Arc::clone(&self.server), Arc::clone(&self.service));
+    fn spawn(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let (share, closed) = self.shares.begin();
+        let handler = Arc::new(AdminConnection {
+            service: Arc::clone(&self.service),
+            share,
+            streams: AtomicBool::new(false),
+        });
+        let server = Arc::clone(&self.server);
         self.connections.spawn(async move {
-            serve_connection(server, service, stream, peer).await;
-            drop(permit);
+            tokio::select! {
+                () = serve_connection(server, handler, stream, peer) => {}
+                // Its place was given to another.
+                _ = closed => {}
+            }
         });
     }
 }
@@ -196,6 +205,7 @@ struct AdminService {
 /// Handler of one connection, which has one request.
 struct AdminConnection {
     service: Arc<AdminService>,
+    share: ConnectionShare,
     /// The response is a stream of events, which may take longer than others.
     streams: AtomicBool,
 }
@@ -207,7 +217,12 @@ impl Handler for AdminConnection {
         connection: &Arc<Connection<Self>>,
         request: IncomingRequest,
     ) -> HttpResponse<AdminBody> {
-        let Self { service, streams } = &*connection.handler;
+        let Self {
+            service,
+            share,
+            streams,
+        } = &*connection.handler;
+        share.heard();
         let IncomingRequest { parts, end, body } = request;
         let valid = end.and_then(|_| connection.check_size(&parts));
         let checked = || {
@@ -218,6 +233,9 @@ impl Handler for AdminConnection {
         let response = match valid {
             Err(invalid) => response::error(invalid.status(), &invalid.to_string()),
             Ok(()) => match checked() {
+                Ok(()) if !is_for_strangers(parts.uri.path()) && !share.move_to_operators() => {
+                    response::error(StatusCode::SERVICE_UNAVAILABLE, "too many connections")
+                }
                 Ok(()) => service.routes.respond(&parts, body, connection.peer).await,
                 Err(refusal) => refusal.response(),
             },
@@ -233,14 +251,10 @@ impl Handler for AdminConnection {
 /// so it ends with the process.
 async fn serve_connection(
     server: Arc<HttpServer>,
-    service: Arc<AdminService>,
+    handler: Arc<AdminConnection>,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
-    let handler = Arc::new(AdminConnection {
-        service,
-        streams: AtomicBool::new(false),
-    });
     let mut ending = server.ending.clone();
     let transport = Transport::Plain(stream);
     let served = async {
@@ -279,6 +293,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: HEADER_BYTES_MAX,
             body_bytes: None,
         },
+        buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
         tls: None,
     }
 }

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use crate::decisions::EndpointTls;
 use crate::file_permissions::{self, PermissionReport};
 use crate::named_files::{followed_files, named_files};
+use crate::overload::OverloadManager;
 use crate::proxy::ProxyState;
 
 /// The parts that a reload replaces, and the settings that it cannot.
@@ -23,6 +24,8 @@ pub(crate) struct Configuration {
     pub(crate) proxy: Option<Arc<ProxyState>>,
     /// The certificates of the decision service, if it has any.
     pub(crate) decisions_tls: Arc<ArcSwapOption<EndpointTls>>,
+    /// Gives connections up when memory is short.
+    pub(crate) overload: Arc<OverloadManager>,
     started_with: FixedSettings,
     /// The files that the configuration in force names, and whose change is a reason to reload.
     files: Mutex<Vec<PathBuf>>,
@@ -79,8 +82,11 @@ impl Configuration {
                 return Err(mistakes.flatten().collect());
             }
         };
+        let counters = gate.metrics.connection_counters();
+        let overload = Arc::new(OverloadManager::new(counters, config.overload.memory));
         let configuration = Self {
             gate,
+            overload,
             proxy,
             decisions_tls: Arc::new(ArcSwapOption::new(tls.map(Arc::new))),
             started_with: FixedSettings::of(config),
@@ -110,6 +116,7 @@ impl Configuration {
             proxy.publish(Arc::clone(&snapshot), settings);
         }
         self.decisions_tls.store(tls.map(Arc::new));
+        self.overload.set_budget(config.overload.memory);
         *self.files.lock().expect("no holder of this lock panics") = followed_files(config);
         self.tell(warnings);
         let version = snapshot.version;
@@ -244,10 +251,11 @@ mod tests {
     }
 
     const BEFORE: &str = "
-proxy: { listen: '127.0.0.1:1', max_connections: 5, workers: 2, proxy_protocol_from: [10.0.0.0/8], upstream: 'http://a' }
+proxy: { listen: '127.0.0.1:1', max_connections: 5, max_connections_per_client: 7, workers: 2, proxy_protocol_from: [10.0.0.0/8], upstream: 'http://a' }
 decisions: { http: '127.0.0.1:2', tls: { cert: a, key: b } }
 admin: { listen: '127.0.0.1:3' }
 store: { kind: local }
+overload: { memory: 1GiB }
 traces: { otlp: 'http://c:4317' }
 limits: [{ name: a, key: client_ip, rate: 1/s }]
 ";
@@ -277,6 +285,8 @@ limits: [{ name: a, key: client_ip, rate: 1/s }]
             ("10.0.0.0/8", "10.0.0.0/9", &["proxy.proxy_protocol_from"]),
             ("http://c:4317", "http://d:4317", &["traces"]),
             ("http://a", "http://b", &[]),
+            ("per_client: 7", "per_client: 8", &[]),
+            ("memory: 1GiB", "memory: 2GiB", &[]),
             ("cert: a", "cert: c", &[]),
             ("rate: 1/s", "rate: 2/s", &[]),
         ] {

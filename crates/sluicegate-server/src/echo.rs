@@ -44,6 +44,7 @@ async fn serve(socket: TcpListener) {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let (handler, settings) = (Arc::new(Echo), settings());
@@ -73,6 +74,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: 64 * 1024,
             body_bytes: None,
         },
+        buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
         tls: None,
     }
 }

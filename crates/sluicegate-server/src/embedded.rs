@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use sluicegate_config::Config;
+use sluicegate_gate::telemetry::metrics::resident_bytes;
 use sluicegate_net::InheritedSockets;
 
+use crate::overload::UsedMemory;
 use crate::reload::LoadedConfig;
 use crate::server::Server;
 
@@ -14,6 +16,14 @@ pub struct Embedded(Option<Server>);
 impl Embedded {
     /// Starts everything that the configuration turns on, or returns all mistakes.
     pub fn start(config: Config) -> Result<Self, Vec<String>> {
+        Self::with_used_memory(config, Box::new(resident_bytes))
+    }
+
+    /// The same, where `used_memory` says how much memory is used.
+    pub fn with_used_memory(
+        config: Config,
+        used_memory: Box<UsedMemory>,
+    ) -> Result<Self, Vec<String>> {
         let read_again = Box::new(|| {
             Err("no configuration file: an embedded server cannot be reloaded".to_owned())
         });
@@ -21,8 +31,9 @@ impl Embedded {
             config,
             text: String::new(),
         };
-        Server::start(loaded, None, read_again, InheritedSockets::default())
-            .map(|server| Self(Some(server)))
+        let inherited = InheritedSockets::default();
+        let server = Server::start(loaded, None, read_again, inherited, used_memory)?;
+        Ok(Self(Some(server)))
     }
 
     /// The addresses of the proxy.

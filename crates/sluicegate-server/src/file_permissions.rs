@@ -81,13 +81,12 @@ mod tests {
             let expected = [(0, 0), (0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1)];
             assert_eq!(found, expected, "{kind:?}");
         }
-        for kind in [ApiKeys, KeySet] {
+        for kind in [ApiKeys, KeySet, Authorities] {
             let found = [0o600, 0o644, 0o664, 0o646].map(|mode| checked(kind, mode));
             assert_eq!(found, [(0, 0), (0, 0), (1, 0), (1, 0)], "{kind:?}");
         }
-        for kind in [Certificate, Authorities] {
-            assert_eq!(checked(kind, 0o666), (0, 0), "{kind:?}");
-        }
+        assert_eq!(checked(Certificate, 0o666), (0, 0));
+        assert_eq!(checked(FileKind::Body, 0o666), (0, 0));
     }
 
     #[test]

@@ -40,9 +40,10 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// Returns true when whoever can write the file can get in or listen.
+    /// Returns true when whoever can write the file can get in or listen. An authority of one's own
+    /// makes certificates of clients, or of servers in between.
     pub(crate) fn is_trusted(self) -> bool {
-        !matches!(self, Self::Certificate | Self::Authorities | Self::Body)
+        !matches!(self, Self::Certificate | Self::Body)
     }
 
     /// Returns true when whoever can read the file can pretend to be somebody else.

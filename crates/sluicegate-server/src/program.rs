@@ -73,7 +73,8 @@ impl Program {
             .is_some_and(|proxy| proxy.tls.is_some());
         let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
-        let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
+        let memory = Box::new(telemetry::metrics::resident_bytes);
+        let server = Server::start(self.loaded, self.file, self.read_again, inherited, memory)?;
         let stopped = server.background().block_on(async {
             let mut signals = Signals::new()?;
             introduce(&Ready {

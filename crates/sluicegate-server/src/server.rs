@@ -14,7 +14,7 @@ use sluicegate_gate::gate::Gate;
 use sluicegate_gate::scrape;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::CollectedCounts;
-use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
+use sluicegate_net::{CoreSettings, Cores, InheritedSockets, OverloadStage, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +24,7 @@ use crate::configuration::Configuration;
 use crate::decisions;
 use crate::echo;
 use crate::operator::Operator;
+use crate::overload::UsedMemory;
 use crate::proxy;
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
 
@@ -55,6 +56,7 @@ impl Server {
         file: Option<PathBuf>,
         read_again: ConfigReader,
         mut inherited: InheritedSockets,
+        used_memory: Box<UsedMemory>,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
         let initial = InitialConfig::with(&loaded);
@@ -73,6 +75,7 @@ impl Server {
             store.start();
         }
         collect_metrics(&gate);
+        background.spawn(Arc::clone(&configuration.overload).follow(used_memory));
         let reloader = Reloader::new(Arc::clone(&configuration), initial, file, read_again);
         let reloader = Arc::new(reloader);
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
@@ -280,7 +283,7 @@ fn start_admin(
     Ok(Some(AdminEndpoint { socket, task }))
 }
 
-/// The process is ready until it ends. A store that is away is only a reason to report: requests
+/// The process is ready until it ends, and while it takes new connections. A store that is away is only a reason to report: requests
 /// are still answered, as the failure policy says. So are keys of tokens that are missing: requests
 /// without a token are served.
 fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
@@ -296,8 +299,13 @@ fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
         let gap = gap.as_str();
         reasons.push(format!("requests with a token get 503: {gap}"));
     }
+    let stage = gate.metrics.connection_counters().overload().stage();
+    let is_overloaded = stage > OverloadStage::Normal;
+    if is_overloaded {
+        reasons.push(format!("memory is short: {}", stage.as_str()));
+    }
     Readiness {
-        is_ready: !is_ending,
+        is_ready: !is_ending && !is_overloaded,
         reasons,
     }
 }

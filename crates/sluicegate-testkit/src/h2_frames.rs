@@ -6,6 +6,7 @@
 
 mod connection;
 mod fields;
+mod server;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use crate::raw_socket;
 pub use connection::{H2Connection, Received};
 pub use fields::{field, get_fields, post_fields, push_integer, status};
+pub use server::serve_frames;
 
 /// The bytes with which a client begins.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -21,6 +23,8 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub const DATA: u8 = 0;
 /// Type of frames that begin a stream, or end it with trailers.
 pub const HEADERS: u8 = 1;
+/// Type of frames that nobody follows any more: the weight of a stream.
+pub const PRIORITY: u8 = 2;
 /// Type of frames that end a stream early.
 pub const RST_STREAM: u8 = 3;
 /// Type of frames with settings of the connection.
@@ -39,7 +43,7 @@ pub const END_STREAM: u8 = 1;
 /// Flag of a HEADERS or CONTINUATION frame that no CONTINUATION follows.
 pub const END_HEADERS: u8 = 4;
 /// Flag of a SETTINGS frame that acknowledges one of the peer.
-const ACK: u8 = 1;
+pub const ACK: u8 = 1;
 
 /// The bytes of a frame, whatever sense it makes.
 ///
@@ -122,15 +126,20 @@ fn stream_end(stream: &mut TcpStream) -> StreamEnd {
 }
 
 /// A frame of the peer.
-struct ReceivedFrame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+#[derive(Clone, Debug)]
+pub struct ReceivedFrame {
+    /// Its type.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// The number of its stream; 0 is the connection.
+    pub stream: u32,
+    /// Everything behind its head.
+    pub payload: Vec<u8>,
 }
 
 /// The next frame; an error when the connection has ended or the socket's timeout is over.
-fn read_frame(stream: &mut TcpStream) -> io::Result<ReceivedFrame> {
+pub fn read_frame(stream: &mut TcpStream) -> io::Result<ReceivedFrame> {
     let mut head = [0; 9];
     stream.read_exact(&mut head)?;
     let [high, middle, low, kind, flags, number @ ..] = head;

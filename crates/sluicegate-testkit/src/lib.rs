@@ -13,6 +13,7 @@
 //! | bytes that no client or server would send | [`raw_socket`] |
 //! | HTTP/2 frames that are wrong or too many | [`h2_frames`] |
 //! | a server behind the proxy that records its requests | [`UpstreamRecorder`] |
+//! | open connections as the system sees them | [`count_sockets`] |
 //! | certificates | [`TlsFiles`] |
 //! | the number of admissions that a quota allows | [`Bound`] |
 //! | times, and their percentiles | [`Latencies`] |
@@ -63,6 +64,7 @@ pub mod h2_frames;
 pub mod http_client;
 mod http_response;
 pub mod raw_socket;
+mod tcp_table;
 pub mod upstream_recorder;
 
 mod bound;
@@ -80,6 +82,7 @@ pub use processes::{STEP_TIMEOUT, eventually, free_port, wait_until};
 pub use replication::Replication;
 pub use sentinel::SentinelGroup;
 pub use server::{RedisBuilder, RedisServer};
+pub use tcp_table::{TcpState, count_sockets};
 pub use tls::{ClientAuth, TlsFiles};
 pub use upstream_recorder::{
     RecordedRequest, UpstreamProtocol, UpstreamRecorder, UpstreamResponse,

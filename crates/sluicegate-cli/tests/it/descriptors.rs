@@ -14,12 +14,6 @@ use super::running::Sluicegate;
 const MOST: usize = 64;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
 
-fn open_files(sluicegate: &Sluicegate) -> usize {
-    std::fs::read_dir(format!("/proc/{}/fd", sluicegate.pid()))
-        .unwrap()
-        .count()
-}
-
 #[test]
 fn without_descriptors_the_proxy_waits_at_rest_and_answers_again_when_there_are_some() {
     let mut sluicegate = Sluicegate::start(
@@ -43,7 +37,7 @@ limits:
         assert_eq!(sluicegate.get("/", &[]).status(), 200);
         let mut crowd: Vec<TcpStream> = (0..2 * MOST).map(|_| sluicegate.connect()).collect();
         eventually("there are no more descriptors", || {
-            open_files(&sluicegate) >= MOST - 1
+            sluicegate.open_files() >= MOST - 1
         });
         sluicegate.wait_for_log("no connection can be taken for the moment");
         // Those that were taken are served.
@@ -65,7 +59,7 @@ limits:
         let answer = sluicegate.get("/", &[]);
         assert_eq!(answer.status(), 200, "round {round}: {answer}");
         eventually("descriptors are given back", || {
-            open_files(&sluicegate) < MOST / 2
+            sluicegate.open_files() < MOST / 2
         });
     }
     sluicegate.signal("TERM");

@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -377,4 +378,17 @@ fn no_spelling_leads_around_a_limit_in_front_of_flask() {
 fn no_spelling_leads_around_a_limit_in_front_of_django() {
     let python = needs::program("SLUICEGATE_FRAMEWORKS_PYTHON");
     nobody_comes_around(&Service::start(&python, &[&file("django_app.py")]));
+}
+
+#[test]
+#[ignore = "needs Express"]
+fn no_spelling_leads_around_a_limit_in_front_of_express() {
+    // Node looks for packages beside the program, and nowhere else that can be named.
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("express_app.mjs");
+    std::fs::copy(file("express/express_app.mjs"), &program).unwrap();
+    let packages = needs::program("SLUICEGATE_EXPRESS");
+    symlink(packages, directory.path().join("node_modules")).unwrap();
+    let service = Service::start(Path::new("node"), &[&program.to_string_lossy()]);
+    nobody_comes_around(&service);
 }

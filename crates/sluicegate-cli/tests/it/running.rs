@@ -205,6 +205,12 @@ limits:
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
+    /// The descriptors that the process holds.
+    pub fn open_files(&self) -> usize {
+        let listed = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        listed.unwrap().count()
+    }
+
     /// The time that the process has spent on a processor.
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();

@@ -26,7 +26,7 @@ pub const SLOW: &str = "sluicegate_connections_refused_total{reason=\"slow\"}";
 pub fn start(upstream: &UpstreamRecorder) -> Sluicegate {
     Sluicegate::start(&format!(
         "
-proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}', timeouts: {{ header: 1s, idle: 1s }} }}
+proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}', timeouts: {{ header: 1s, idle: 1s, stalled_client: 1s }} }}
 admin: {{ listen: '127.0.0.1:0' }}
 limits:
   - {{ name: per-client, key: [client_ip], rate: 100000/s, burst: 100000 }}
@@ -350,13 +350,14 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
 #[test]
 fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_sent() {
     const INITIAL_WINDOW_SIZE: u16 = 4;
+    const STREAMS: usize = 50;
     let upstream = large_upstream(16);
     let sluicegate = start(&upstream);
     let before = sluicegate.resident_kib();
     for window in [0, 1] {
         let mut connection =
             H2Connection::start(sluicegate.proxy, &[(INITIAL_WINDOW_SIZE, window)]);
-        for _ in 0..50 {
+        for _ in 0..STREAMS {
             let stream = connection.next_stream();
             connection.send(&frame(
                 HEADERS,
@@ -366,14 +367,15 @@ fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_s
             ));
         }
         let since = Instant::now();
-        // A sign of life now and then makes no room.
+        // A sign of life now and then makes no room, and keeps no connection without requests.
         while connection.send(&frame(PING, 0, 0, &[0; 8])) {
             assert!(since.elapsed() < GONE, "it still goes on");
             // bounded wait: the deadline is above
             thread::sleep(BEAT * 10);
         }
+        assert_eq!(connection.received().reset_streams.len(), STREAMS);
     }
-    assert_eq!(sluicegate.metric(SLOW), 2);
+    assert_eq!(sluicegate.metric(SLOW), 2 * STREAMS as u64);
     eventually("all is given back", || {
         sluicegate.metric("sluicegate_connections") == 0
     });

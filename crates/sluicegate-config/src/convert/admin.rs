@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::names::share_port;
 use crate::field::{Field, Section};
-use crate::tree::Value;
 use crate::typed::{Admin, Config};
 
 /// The port without `admin.listen`.
@@ -25,7 +24,7 @@ pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
         listen: None,
         token_file: None,
     };
-    if is_off(field) {
+    if field.is_off() {
         return off;
     }
     let read = field.section(|section| {
@@ -65,14 +64,5 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     {
         top.first_of(&["admin", "proxy"])
             .note("the proxy and admin listen at the same address and port: change one of them");
-    }
-}
-
-/// `off` is text in YAML 1.2; `false` is what people mean by it.
-fn is_off(field: &Field<'_>) -> bool {
-    match &field.node.value {
-        Value::Bool(on) => !on,
-        Value::Text(text) => matches!(text.as_str(), "off" | "false"),
-        _ => false,
     }
 }

@@ -18,6 +18,7 @@ mod failure;
 mod limits;
 mod names;
 mod otel;
+mod overload;
 mod principals;
 mod proxy;
 mod quota;
@@ -51,6 +52,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                 .and_then(|proxy| proxy::proxy(&proxy)),
             decisions: decisions::decisions(top.subsection("decisions").as_ref()),
             admin: admin::admin(top.subsection("admin").as_ref()),
+            overload: overload::overload(top.subsection("overload").as_ref()),
             client_ip,
             principals: principals::principals(top.subsection("principals").as_ref()),
             access: access::access(top.subsection("access").as_ref()),

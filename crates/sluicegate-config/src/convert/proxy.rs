@@ -23,6 +23,25 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
             tls: section.subsection("tls").and_then(|field| tls(&field)),
             timeouts: timeouts(section.subsection("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
+            max_connections_per_upstream: number(
+                section,
+                "max_connections_per_upstream",
+                1_024,
+                1..=1_000_000,
+            ),
+            // Zero is any number, as for the factor of a limit.
+            max_connections_per_client: Some(number(
+                section,
+                "max_connections_per_client",
+                1_000,
+                0..=10_000_000,
+            ))
+            .filter(|most| *most > 0),
+            max_buffered_per_connection: to_usize(section.read(
+                "max_buffered_per_connection",
+                1 << 20,
+                |field| field.size(128 << 10..=1 << 30),
+            )),
             bounds: bounds(section),
             refused_requests: refused_requests(section.subsection("refused_requests").as_ref()),
             proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),
@@ -98,7 +117,10 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
     let by_default = Timeouts {
         header: Nanos::from_secs(10),
         idle: Nanos::from_secs(60),
+        stalled_client: Nanos::from_secs(60),
+        stalled_server: Nanos::from_secs(60),
         connect: Nanos::from_secs(5),
+        upstream_wait: Nanos::SECOND,
         request: Nanos::from_secs(60),
         drain: Nanos::from_secs(30),
     };
@@ -109,7 +131,10 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
             Timeouts {
                 header: timeout("header", by_default.header),
                 idle: timeout("idle", by_default.idle),
+                stalled_client: timeout("stalled_client", by_default.stalled_client),
+                stalled_server: timeout("stalled_server", by_default.stalled_server),
                 connect: timeout("connect", by_default.connect),
+                upstream_wait: timeout("upstream_wait", by_default.upstream_wait),
                 request: timeout("request", by_default.request),
                 // Zero is a choice here: requests under way are ended at once.
                 drain: section.read("drain", by_default.drain, |field| {

@@ -19,6 +19,14 @@ pub struct Proxy {
     pub timeouts: Timeouts,
     /// The most client connections at a time, 1 to 10,000,000.
     pub max_connections: usize,
+    /// The most connections to one server, of all threads, 1 to 1,000,000.
+    pub max_connections_per_upstream: usize,
+    /// The most connections of one client address at a time, addresses grouped as keys by
+    /// `client_ip` are, 1 to 10,000,000; `None` is any number. Trusted proxies are not counted.
+    pub max_connections_per_client: Option<usize>,
+    /// The most bytes of bodies that wait in memory for one connection of HTTP/2, in both
+    /// directions together; 128 KiB to 1 GiB, 1 MiB by default.
+    pub max_buffered_per_connection: usize,
     /// The largest request.
     pub bounds: Bounds,
     /// The quota of each client address for requests that are refused before any limit is asked;
@@ -88,11 +96,17 @@ pub struct Timeouts {
     /// From the first byte of a connection or request to the end of its header; also for the TLS
     /// handshake. 10 s by default.
     pub header: Nanos,
-    /// A connection between two requests; also the time in which a client must read some of its
-    /// response. 60 s by default.
+    /// A connection between two requests. 60 s by default.
     pub idle: Nanos,
+    /// A client that takes nothing of a response, or sends nothing of a body that is waited for.
+    /// 60 s by default.
+    pub stalled_client: Nanos,
+    /// A server that sends nothing in the middle of its response. 60 s by default.
+    pub stalled_server: Nanos,
     /// A new connection to a server. 5 s by default.
     pub connect: Nanos,
+    /// The wait of a request for a connection when its server has as many as it may. 1 s by default.
+    pub upstream_wait: Nanos,
     /// From the end of a request's header to the beginning of its response. 60 s by default.
     pub request: Nanos,
     /// For requests under way when Sluicegate stops; 0 ends them at once. 30 s by default.

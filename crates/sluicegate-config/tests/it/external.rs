@@ -178,6 +178,11 @@ fn credentials_are_told_only_to_those_who_name_them() {
         "x-csrf-token",
         "x-vault-token",
         "cf-access-jwt-assertion",
+        "x-gitlab-token",
+        "x-goog-iap-jwt-assertion",
+        "x-goog-api-key",
+        "x-forwarded-access-token",
+        "x-session-token",
         "x-anybodys-secret",
     ] {
         assert!(!is_sent("", name), "{name}");

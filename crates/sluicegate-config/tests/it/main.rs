@@ -17,6 +17,7 @@ mod listeners;
 mod mistakes;
 mod numbers;
 mod otel;
+mod overload;
 mod proxy;
 mod quotas;
 mod reference;

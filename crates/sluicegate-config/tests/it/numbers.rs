@@ -90,7 +90,7 @@ fn odd_value() -> impl Strategy<Value = String> {
 }
 
 /// Every key that takes a value, with `VALUE` in its place.
-const PLACES: [&str; 53] = [
+const PLACES: [&str; 55] = [
     "limits: [{ name: a, key: global, rate: VALUE }]",
     "limits: [{ name: a, key: global, rate: VALUE, algorithm: fixed_window }]",
     "limits: [{ name: a, key: global, rate: VALUE, algorithm: sliding_window }]",
@@ -130,6 +130,8 @@ const PLACES: [&str; 53] = [
     "proxy: { listen: \"127.0.0.1:0\", max_body: VALUE }",
     "proxy: { listen: \"127.0.0.1:0\", timeouts: { header: VALUE } }",
     "proxy: { listen: \"127.0.0.1:0\", timeouts: { drain: VALUE } }",
+    "proxy: { listen: \"127.0.0.1:0\", timeouts: { stalled_client: VALUE, stalled_server: VALUE } }",
+    "proxy: { listen: \"127.0.0.1:0\", max_buffered_per_connection: VALUE }",
     "client_ip: { ipv4_prefix: VALUE }",
     "client_ip: { ipv6_prefix: VALUE }",
     "client_ip: { trusted_proxies: VALUE }",

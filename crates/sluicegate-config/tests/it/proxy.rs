@@ -26,7 +26,10 @@ fn a_proxy_has_its_defaults() {
         Timeouts {
             header: seconds(10),
             idle: seconds(60),
+            stalled_client: seconds(60),
+            stalled_server: seconds(60),
             connect: seconds(5),
+            upstream_wait: seconds(1),
             request: seconds(60),
             drain: seconds(30)
         }
@@ -41,6 +44,8 @@ fn a_proxy_has_its_defaults() {
         (proxy.bounds, proxy.max_connections, proxy.workers),
         (bounds, 10_000, None)
     );
+    assert_eq!(proxy.max_connections_per_upstream, 1_024);
+    assert_eq!(proxy.max_buffered_per_connection, 1 << 20);
     assert!(proxy.tls.is_none() && proxy.proxy_protocol_from.is_empty());
 }
 
@@ -51,8 +56,10 @@ fn everything_a_proxy_can_say_arrives() {
 proxy:
   listen: ["0.0.0.0:80", "[::]:80"]
   tls: { cert: cert.pem, key: /keys/key.pem }
-  timeouts: { header: 1s, drain: 0s }
+  timeouts: { header: 1s, stalled_client: 2s, stalled_server: 3s, drain: 0s, upstream_wait: 2s }
   max_connections: 5
+  max_connections_per_upstream: 6
+  max_buffered_per_connection: 256KiB
   max_header_bytes: 1KiB
   max_headers: 10
   max_target_bytes: 2048
@@ -75,6 +82,18 @@ proxy:
         (proxy.timeouts.header, proxy.timeouts.drain),
         (Nanos::SECOND, Nanos::ZERO)
     );
+    assert_eq!(
+        (
+            proxy.max_connections_per_upstream,
+            proxy.timeouts.upstream_wait
+        ),
+        (6, Nanos::from_secs(2))
+    );
+    assert_eq!(
+        (proxy.timeouts.stalled_client, proxy.timeouts.stalled_server),
+        (Nanos::from_secs(2), Nanos::from_secs(3))
+    );
+    assert_eq!(proxy.max_buffered_per_connection, 256 << 10);
     let bounds = Bounds {
         header_bytes: 1024,
         headers: 10,
@@ -271,6 +290,10 @@ fn what_is_wrong_with_a_proxy_is_told() {
             "proxy.max_body: must be at least 0 (got -1)",
         ),
         ("workers: 0", "proxy.workers: must be 1 to 1024 (got 0)"),
+        (
+            "max_buffered_per_connection: 64KiB",
+            "proxy.max_buffered_per_connection: must be 131072 to 1073741824 (got \"64KiB\")",
+        ),
         (
             "max_connections: many",
             "proxy.max_connections: expected a whole number (got \"many\")",

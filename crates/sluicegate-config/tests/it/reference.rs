@@ -121,8 +121,10 @@ impl<'a> Page<'a> {
             };
         }
         if let Some(words) = value["enum"].as_array() {
+            // `false` and `"false"` look the same in YAML.
             return words
                 .iter()
+                .filter(|word| word.is_string())
                 .map(|word| format!("`{}`", text_of(word)))
                 .collect::<Vec<_>>()
                 .join(", ");

@@ -229,6 +229,7 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
 /// Every section of the schema by its place there, and a text that puts an unknown key into it.
 const SECTIONS: &[(&str, &str)] = &[
     ("", "{ODD: 1}"),
+    ("/properties/overload", "overload: { ODD: 1 }"),
     (
         "/properties/proxy",
         "proxy: { listen: \"127.0.0.1:0\", ODD: 1 }",

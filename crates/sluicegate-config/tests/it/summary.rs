@@ -34,6 +34,7 @@ limits:
         "all other requests go to http://a:80 and h2c://b:81",
         "decisions over HTTP are asked for at 0.0.0.0:8081, with a token",
         "admin listens at 0.0.0.0:9090 and asks for a token",
+        "the process may use 80% of the memory that there is: near that, connections are refused and closed",
         "counters are in the Redis cluster of rl-0:6379 and rl-1; a decision takes at most 50ms",
         "while the store is away, requests are refused with 502",
         "clients of 192.0.2.0/24 get 403",
@@ -62,6 +63,7 @@ fn what_is_off_is_told_too() {
         "the proxy is off",
         "the decision service is off",
         "admin is off",
+        "the process may use 80% of the memory that there is: near that, connections are refused and closed",
         "counters are in this process, for 1000000 callers at a time; other replicas have their own",
         "there are no limits: every request passes",
     ];

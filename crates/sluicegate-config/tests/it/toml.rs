@@ -39,6 +39,7 @@ pub fn everything(config: &Config) -> String {
         access,
         store,
         policy,
+        overload,
         external,
         response,
         log,
@@ -50,6 +51,7 @@ pub fn everything(config: &Config) -> String {
     let front = (proxy, decisions, admin, client_ip, principals, access);
     let back = (
         store,
+        overload,
         external,
         response,
         log,

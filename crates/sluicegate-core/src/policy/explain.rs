@@ -58,7 +58,7 @@ impl Policy {
         cost: u64,
     ) -> Vec<ConsideredLimit<'a>> {
         let mut charged = self.charged_at(Stage::BeforePrincipal, subject);
-        charged.extend(&self.charged_at(Stage::Unauthorized, subject));
+        charged.extend(self.charged_at(Stage::Unauthorized, subject).iter());
         self.considered_with(&charged, true, subject, cost)
     }
 
@@ -83,9 +83,11 @@ impl Policy {
                     None => LimitEffect::NotMatched,
                 };
             }
-            match self.charge_for(index, subject, cost) {
-                Ok(Some(charge)) => LimitEffect::Charged(charge),
-                Ok(None) => self.without_charge(index, subject),
+            match self.charges_of(&[index], subject, cost) {
+                Ok(charges) => match charges.first() {
+                    Some(charge) => LimitEffect::Charged(*charge),
+                    None => self.without_charge(index, subject),
+                },
                 Err(missing) => LimitEffect::Unidentified(missing),
             }
         };

@@ -14,12 +14,48 @@
 //! must not pay for the others, as it would if it searched a list.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
+use super::limit_indices::LimitIndices;
 use crate::limit::{HostPattern, Limit, Match, ValueMatch, claim_values};
-use crate::list::List;
 use crate::path::{self, Segment};
 use crate::query::{self, QueryValue};
 use crate::subject::{HeaderValue, Principal, Subject};
+
+/// A map whose keys the configuration names, and which requests only look things up in.
+type NamedMap<K, V> = HashMap<K, V, BuildHasherDefault<ShortHasher>>;
+
+/// A hash of few instructions. It needs no seed: callers choose what is looked up, but never what is
+/// in a map, so they cannot make its chains long.
+#[derive(Default)]
+struct ShortHasher(u64);
+
+impl Hasher for ShortHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut mix = |word: u64| self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            mix(u64::from_le_bytes(*word));
+        }
+        let rest = rest
+            .iter()
+            .fold(1, |word, byte| word << 8 | u64::from(*byte));
+        mix(rest);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, byte: u8) {
+        self.0 ^= u64::from(byte);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        // Tables look at the highest and at the lowest bits; the product has its best ones on top.
+        self.0 ^ self.0 >> 32
+    }
+}
 
 /// The tree of path segments; node 0 is the root, which covers every path.
 #[derive(Debug, Default)]
@@ -32,7 +68,7 @@ pub(super) struct Index {
 #[derive(Debug, Default)]
 struct Node {
     /// The child for each segment that is text, in lower case.
-    literal: HashMap<String, usize>,
+    literal: NamedMap<String, usize>,
     /// The child for `{name}`, which any one segment matches.
     any: Option<usize>,
     /// The limits whose pattern ends here.
@@ -40,16 +76,16 @@ struct Node {
 }
 
 /// Limits under the name and value of one condition.
-type ByValue = HashMap<String, HashMap<Vec<u8>, Vec<usize>>>;
+type ByValue = NamedMap<String, NamedMap<Vec<u8>, Vec<usize>>>;
 
 /// The limits of one node, by index in the policy. Each is under all of its hosts or principals, or
 /// under one header, entry, parameter or claim, or in `others`.
 #[derive(Debug, Default)]
 struct NodeLimits {
     /// Under an exact host.
-    by_host: HashMap<String, Vec<usize>>,
+    by_host: NamedMap<String, Vec<usize>>,
     /// Under a domain, for every host below it.
-    by_domain: HashMap<String, Vec<usize>>,
+    by_domain: NamedMap<String, Vec<usize>>,
     /// Under a header's name and value.
     by_header: ByValue,
     /// Under the name and value of a descriptor's entry.
@@ -57,11 +93,13 @@ struct NodeLimits {
     /// Under the name and value of a query parameter.
     by_query: ByValue,
     /// Under the id of a principal.
-    by_principal: HashMap<String, Vec<usize>>,
+    by_principal: NamedMap<String, Vec<usize>>,
     /// Under the name and value of a claim.
     by_claim: ByValue,
     /// Limits without such a condition: candidates of every request that reaches the node.
     others: Vec<usize>,
+    /// True when some limit is under a condition, and not in `others`.
+    has_conditions: bool,
     /// Of the limits that are under a principal or a claim and replace others, the first of each set
     /// that differ in that condition only: whoever the caller is, none of the set outranks it.
     first_of_callers: Vec<usize>,
@@ -81,18 +119,18 @@ impl Index {
     }
 
     /// The limits whose path matches, and whose other conditions may; one may occur twice.
-    pub(super) fn candidates(&self, subject: &Subject<'_>) -> List<usize> {
+    pub(super) fn candidates(&self, subject: &Subject<'_>) -> LimitIndices {
         self.collect_all(subject, false)
     }
 
     /// The same candidates, and one for each set of limits that would be if the caller were another:
     /// see `first_of_callers`.
-    pub(super) fn candidates_for_anybody(&self, subject: &Subject<'_>) -> List<usize> {
+    pub(super) fn candidates_for_anybody(&self, subject: &Subject<'_>) -> LimitIndices {
         self.collect_all(subject, true)
     }
 
-    fn collect_all(&self, subject: &Subject<'_>, is_anybody: bool) -> List<usize> {
-        let mut found = List::Empty;
+    fn collect_all(&self, subject: &Subject<'_>, is_anybody: bool) -> LimitIndices {
+        let mut found = LimitIndices::default();
         let segments = path::segments(subject.path);
         self.collect_below(&self.nodes[0], segments, subject, is_anybody, &mut found);
         found
@@ -106,7 +144,7 @@ impl Index {
         mut segments: impl Iterator<Item = &'s str> + Clone,
         subject: &Subject<'_>,
         is_anybody: bool,
-        found: &mut List<usize>,
+        found: &mut LimitIndices,
     ) {
         node.limits.collect(subject, found);
         if is_anybody {
@@ -172,6 +210,7 @@ impl NodeLimits {
     /// else under its principals, else under the first claim with values, else in `others`.
     fn insert(&mut self, limit_index: usize, limit: &Limit, limits: &[Limit]) {
         let matching = &limit.matching;
+        let had_conditions = std::mem::replace(&mut self.has_conditions, true);
         if !matching.hosts.is_empty() {
             for host in &matching.hosts {
                 let limits = match host {
@@ -199,6 +238,7 @@ impl NodeLimits {
             self.note_first_of_callers(limit_index, limits);
         } else {
             self.others.push(limit_index);
+            self.has_conditions = had_conditions;
         }
     }
 
@@ -214,8 +254,17 @@ impl NodeLimits {
     }
 
     /// Adds the limits that a request may match.
-    fn collect(&self, subject: &Subject<'_>, found: &mut List<usize>) {
+    #[inline]
+    fn collect(&self, subject: &Subject<'_>, found: &mut LimitIndices) {
         found.extend(&self.others);
+        if self.has_conditions {
+            self.collect_by_condition(subject, found);
+        }
+    }
+
+    /// Adds the limits that are kept under a host, a header and so on.
+    #[inline(never)]
+    fn collect_by_condition(&self, subject: &Subject<'_>, found: &mut LimitIndices) {
         if let Some(host) = subject.host {
             found.extend(self.by_host.get(host).into_iter().flatten());
             if !self.by_domain.is_empty() {
@@ -256,7 +305,7 @@ impl NodeLimits {
     }
 
     /// Adds the limits that are kept under a verified caller or its claims.
-    fn collect_of_caller(&self, principal: &Principal, found: &mut List<usize>) {
+    fn collect_of_caller(&self, principal: &Principal, found: &mut LimitIndices) {
         found.extend(self.by_principal.get(&principal.id).into_iter().flatten());
         for (name, values) in &self.by_claim {
             let Some(claim) = principal.claims.get(name) else {
@@ -311,7 +360,7 @@ mod tests {
     /// it.
     fn most_candidates(
         matching: impl Fn(usize) -> Match,
-        candidates_of: impl Fn(&Index, usize) -> List<usize>,
+        candidates_of: impl Fn(&Index, usize) -> LimitIndices,
     ) -> usize {
         let limit = |limit_index| {
             Limit::new(format!("limit-{limit_index}"), Quota::per_second(1))

@@ -9,6 +9,7 @@ mod condition;
 mod error;
 mod explain;
 mod index;
+mod limit_indices;
 mod replacement;
 mod stage;
 
@@ -69,6 +70,10 @@ pub struct Policy {
     needs_principal: Vec<bool>,
     /// True when one of them does.
     some_need_principal: bool,
+    /// True when some limit takes the place of another.
+    some_replace: bool,
+    /// For each limit, true when it has no condition but perhaps a path.
+    has_only_path: Vec<bool>,
     /// For each limit, true when a request without its key makes it give up the place that it takes.
     may_be_skipped: Vec<bool>,
     /// The index of each limit in `limits`.
@@ -138,6 +143,11 @@ impl Policy {
             index: Index::new(&limits),
             needs_principal: limits.iter().map(Limit::needs_principal).collect(),
             some_need_principal: limits.iter().any(Limit::needs_principal),
+            some_replace: limits.iter().any(|limit| limit.replaces.is_some()),
+            has_only_path: limits
+                .iter()
+                .map(|limit| limit.matching.conditions() == 0)
+                .collect(),
             may_be_skipped: limits.iter().map(may_be_skipped).collect(),
             limits,
             disabled,
@@ -264,13 +274,8 @@ impl Policy {
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
-        let mut charges = List::Empty;
-        for &index in self.charged_at(stage, subject).iter() {
-            if let Some(charge) = self.charge_for(index, subject, cost)? {
-                charges.push(charge);
-            }
-        }
-        Ok(charges)
+        let indices = self.charged_at(stage, subject);
+        self.charges_of(&indices, subject, cost)
     }
 
     /// The charges of a descriptor: one for each limit that names exactly its entries, in its
@@ -291,14 +296,21 @@ impl Policy {
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
+        let indices = self.covering_if(subject, |limit| limit.names_exactly(subject.descriptors));
+        self.charges_of(&indices, subject, cost)
+    }
+
+    /// The charges of the limits at these indices.
+    #[inline]
+    fn charges_of<'a>(
+        &'a self,
+        indices: &[usize],
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
-        for &index in self
-            .covering_if(subject, |limit| limit.names_exactly(subject.descriptors))
-            .iter()
-        {
-            if let Some(charge) = self.charge_for(index, subject, cost)? {
-                charges.push(charge);
-            }
+        for &index in indices {
+            self.charge_for(index, subject, cost, &mut charges)?;
         }
         Ok(charges)
     }
@@ -338,16 +350,21 @@ impl Policy {
     /// ```
     pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
         self.covering_if(subject, |_| true)
+            .iter()
+            .copied()
+            .collect()
     }
 
-    /// The charge of one limit that covers the request; `None` when it is unlimited for this
-    /// caller, or when a part of the key is missing and the rule is to skip it.
+    /// Adds the charge of one limit that covers the request. Adds none when the limit is unlimited
+    /// for this caller, or when a part of the key is missing and the rule is to skip it.
+    #[inline(always)]
     fn charge_for<'a>(
         &'a self,
         index: usize,
         subject: &'a Subject<'a>,
         cost: u64,
-    ) -> Result<Option<Charge<'a>>, MissingKey> {
+        charges: &mut List<Charge<'a>>,
+    ) -> Result<(), MissingKey> {
         let limit = &self.limits[index];
         let own = self.quota_of(limit);
         let quota = match &limit.factor {
@@ -355,10 +372,10 @@ impl Policy {
             None => own,
         };
         let Some(quota) = quota else {
-            return Ok(None);
+            return Ok(());
         };
         let Some(key) = limit.key_for(subject)? else {
-            return Ok(None);
+            return Ok(());
         };
         // Only a request is looked at until it is answered; whoever names a limit charges it.
         let draw = match limit.counting {
@@ -366,21 +383,32 @@ impl Policy {
             Counting::Always | Counting::RefundWhen(_) => Draw::Take,
         };
         let units = limit.units_of_request(subject, cost)?;
-        Ok(Some(Charge {
+        charges.push(Charge {
             draw,
             ..charge(index, key, quota, units)
-        }))
+        });
+        Ok(())
     }
 }
 
 impl Limit {
     /// The key that a request is charged to; `None` when a part is missing and the rule is to skip
     /// the limit.
+    #[inline]
     fn key_for<'a>(&'a self, subject: &'a Subject<'a>) -> Result<Option<Key<'a>>, MissingKey> {
-        let missing = match Key::of_subject(self, subject) {
-            Ok(key) => return Ok(Some(key)),
-            Err(missing) => missing,
-        };
+        match Key::of_subject(self, subject) {
+            Ok(key) => Ok(Some(key)),
+            Err(missing) => self.key_without_part(subject, missing),
+        }
+    }
+
+    /// The key of a request that lacks a part, by the rule of the limit.
+    #[cold]
+    fn key_without_part<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        missing: MissingKey,
+    ) -> Result<Option<Key<'a>>, MissingKey> {
         match self.missing_key_rule() {
             OnMissingKey::Skip => Ok(None),
             OnMissingKey::Shared => Ok(Some(Key::shared(self))),

@@ -14,36 +14,38 @@
 //! It holds because certainty is decided from the request alone, so that both stages decide it
 //! alike, and because a certain limit wins against every set of limits in force.
 
+use super::limit_indices::LimitIndices;
 use super::{Policy, Stage};
 use crate::limit::Limit;
-use crate::list::List;
 use crate::path::PathPattern;
 use crate::subject::Subject;
 
 impl Policy {
     /// The limits that are charged for a request in one stage, in order.
-    pub(super) fn charged_at(&self, stage: Stage, subject: &Subject<'_>) -> List<usize> {
+    pub(super) fn charged_at(&self, stage: Stage, subject: &Subject<'_>) -> LimitIndices {
         match (stage, self.some_need_principal) {
-            (Stage::Whole, _) | (Stage::BeforePrincipal, false) => self.covering(subject),
-            (Stage::AfterPrincipal | Stage::Unauthorized, false) => List::Empty,
+            (Stage::Whole, _) | (Stage::BeforePrincipal, false) => {
+                self.covering_if(subject, |_| true)
+            }
+            (Stage::AfterPrincipal | Stage::Unauthorized, false) => LimitIndices::default(),
             (_, true) => self.charged_in_turn(stage, subject),
         }
     }
 
     /// The same where some limits need a principal and others do not.
-    fn charged_in_turn(&self, stage: Stage, subject: &Subject<'_>) -> List<usize> {
-        let candidates = self.index.candidates_for_anybody(subject);
-        let candidates = in_order(candidates);
+    fn charged_in_turn(&self, stage: Stage, subject: &Subject<'_>) -> LimitIndices {
+        let mut candidates = self.index.candidates_for_anybody(subject);
+        candidates.sort();
         let known = candidates.iter().copied().filter(|&index| {
             !self.needs_principal[index] && self.is_in_force(index, subject, |_| true)
         });
-        let known: List<usize> = known.collect();
+        let known: LimitIndices = known.collect();
         let possible = candidates.iter().copied().filter(|&index| {
             let limit = &self.limits[index];
             let may_replace = self.needs_principal[index] && limit.replaces.is_some();
             may_replace && limit.matching.covers_request(subject)
         });
-        let possible: List<usize> = possible.collect();
+        let possible: LimitIndices = possible.collect();
         if stage == Stage::BeforePrincipal {
             let certain = known.iter().copied();
             return certain
@@ -55,7 +57,7 @@ impl Policy {
             true if stage == Stage::Unauthorized => self.is_in_force_for_nobody(*index, subject),
             true => self.is_in_force(*index, subject, |_| true),
         };
-        let in_force: List<usize> = candidates.iter().copied().filter(is_in_force).collect();
+        let in_force: LimitIndices = candidates.iter().copied().filter(is_in_force).collect();
         let was_charged = |index: usize| {
             !self.needs_principal[index] && self.is_certain(index, &known, &possible)
         };
@@ -71,23 +73,16 @@ impl Policy {
         &self,
         subject: &Subject<'_>,
         is_included: impl Fn(&Limit) -> bool,
-    ) -> List<usize> {
-        let is_in_force = |index: &usize| self.is_in_force(*index, subject, &is_included);
-        match self.index.candidates(subject) {
-            List::Empty => List::Empty,
-            List::One(only) => Some(only).filter(is_in_force).into_iter().collect(),
-            List::Many(mut matched) => {
-                // A limit with several hosts can be found under more than one of them.
-                matched.retain(is_in_force);
-                matched.sort_unstable();
-                matched.dedup();
-                matched
-                    .iter()
-                    .copied()
-                    .filter(|index| self.is_charged(*index, &matched))
-                    .collect()
-            }
+    ) -> LimitIndices {
+        let mut matched = self.index.candidates(subject);
+        matched.retain(|index| self.is_in_force(index, subject, &is_included));
+        // A limit with several hosts can be found under more than one of them.
+        matched.sort();
+        if self.some_replace && matched.len() > 1 {
+            let in_force = matched.clone();
+            matched.retain(|index| self.is_charged(index, &in_force));
         }
+        matched
     }
 
     /// Returns true when the conditions of a candidate hold, and it is not skipped for want of a
@@ -100,7 +95,7 @@ impl Policy {
     ) -> bool {
         let limit = &self.limits[index];
         is_included(limit)
-            && limit.matching.covers_rest(subject)
+            && (self.has_only_path[index] || limit.matching.covers_rest(subject))
             && !(self.may_be_skipped[index] && self.is_skipped(index, subject))
     }
 
@@ -150,17 +145,5 @@ impl Policy {
         let matching = &self.limits[index].matching;
         let length = matching.path.as_ref().map_or((0, 0), PathPattern::length);
         (length, matching.conditions(), std::cmp::Reverse(index))
-    }
-}
-
-/// Candidates in the order of the list, each once.
-fn in_order(candidates: List<usize>) -> List<usize> {
-    match candidates {
-        List::Many(mut many) => {
-            many.sort_unstable();
-            many.dedup();
-            List::Many(many)
-        }
-        few => few,
     }
 }

@@ -451,3 +451,18 @@ fn a_limit_can_be_charged_by_name_and_parts() {
         "unlimited"
     );
 }
+
+#[test]
+fn debug_output_of_a_subject_leaves_query_and_headers_out() {
+    let subject = Subject {
+        path: "/shown",
+        query: Some("token=hidden"),
+        headers: &[("authorization", "hidden"), ("hidden", "x")],
+        ..Subject::ANONYMOUS
+    };
+    let shown = format!("{subject:?}");
+    assert!(
+        shown.contains("/shown") && !shown.contains("hidden"),
+        "{shown}"
+    );
+}

@@ -45,6 +45,7 @@ pub use labels::{
     RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
+pub use process::resident_bytes;
 pub use sluicegate_net::ConnectionRefusal;
 
 /// All metrics of the process. Made once at the start and shared by everything that counts.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use ipnet::IpNet;
@@ -13,7 +13,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::HttpServer;
 use crate::activity::Activity;
+use crate::client_connections::ClientPermit;
 use crate::client_io::ClientIo;
 use crate::counters::ConnectionRefusal;
 use crate::handler::Connection;
@@ -29,6 +31,7 @@ pub(super) struct OpenedConnection {
     /// The server's name in the TLS handshake.
     server_name: Option<Box<str>>,
     is_http2: bool,
+    client: ClientPermit,
 }
 
 impl OpenedConnection {
@@ -47,6 +50,8 @@ impl OpenedConnection {
             is_http2: self.is_http2,
             bounds,
             activity,
+            private_connections: OnceLock::new(),
+            _client: self.client,
         };
         (self.io, Arc::new(connection))
     }
@@ -66,23 +71,34 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens a connection. It has no time limit of its own: the supervisor's header timeout covers it.
+/// Opens a connection. The result is in a box, because the caller's future would have room for it
+/// as long as the connection lasts. It has no time limit of its own: the supervisor's header
+/// timeout covers it.
 pub(super) async fn open(
-    proxy_protocol_from: &[IpNet],
+    server: &HttpServer,
     tls: Option<Arc<ServerConfig>>,
     mut stream: TcpStream,
     peer: SocketAddr,
     activity: Arc<Activity>,
-) -> Result<OpenedConnection, OpenError> {
+) -> Result<Box<OpenedConnection>, OpenError> {
     stream.set_nodelay(true)?;
     let address = peer.ip().to_canonical();
-    let (peer, first) = if proxy_protocol_from.iter().any(|net| net.contains(&address)) {
-        read_proxy_header(&mut stream, peer)
+    let speaks_for_clients = |net: &IpNet| net.contains(&address);
+    let (named, first) = if server.proxy_protocol_from.iter().any(speaks_for_clients) {
+        read_proxy_header(&mut stream)
             .await
             .map_err(|_| OpenError::Refused(ConnectionRefusal::ProxyProtocol))?
     } else {
-        (peer, BytesMut::new())
+        (None, BytesMut::new())
     };
+    let client = match (named, &server.named_clients) {
+        (Some(client), Some(admit)) => {
+            let too_many = OpenError::Refused(ConnectionRefusal::TooManyOfClient);
+            admit(client.ip()).ok_or(too_many)?
+        }
+        _ => ClientPermit::uncounted(),
+    };
+    let peer = named.unwrap_or(peer);
     if let Some(tls) = tls {
         if !first.is_empty() {
             // Only as many bytes as the PROXY header needs are read, so there are none.
@@ -92,30 +108,30 @@ pub(super) async fn open(
         let stream = accepted.map_err(|_| OpenError::Refused(ConnectionRefusal::Tls))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let transport = Transport::Tls(Box::new(stream.into()));
-        return Ok(OpenedConnection {
+        return Ok(Box::new(OpenedConnection {
             server_name: transport.client_server_name(),
             io: Box::new(ClientIo::new(Bytes::new(), transport, activity, is_http2)),
             peer,
             is_tls: true,
             is_http2,
-        });
+            client,
+        }));
     }
     let (is_http2, first) = read_preface(&mut stream, first).await?;
     let transport = Transport::Plain(stream);
-    Ok(OpenedConnection {
+    Ok(Box::new(OpenedConnection {
         io: Box::new(ClientIo::new(first.freeze(), transport, activity, is_http2)),
         peer,
         is_tls: false,
         server_name: None,
         is_http2,
-    })
+        client,
+    }))
 }
 
-/// Reads the PROXY protocol's header; returns the client that it names, and bytes after it.
-async fn read_proxy_header(
-    stream: &mut TcpStream,
-    peer: SocketAddr,
-) -> io::Result<(SocketAddr, BytesMut)> {
+/// Reads the PROXY protocol's header; returns the client that it names, if it names one, and bytes
+/// after it.
+async fn read_proxy_header(stream: &mut TcpStream) -> io::Result<(Option<SocketAddr>, BytesMut)> {
     let mut bytes = BytesMut::with_capacity(256);
     loop {
         match proxy_protocol::parse(&bytes)
@@ -123,7 +139,7 @@ async fn read_proxy_header(
         {
             ProxyHeader::Complete { source, used } => {
                 let rest = bytes.split_off(used);
-                return Ok((source.unwrap_or(peer), rest));
+                return Ok((source, rest));
             }
             // No more than the header is read: a TLS handshake after it must stay in the socket.
             ProxyHeader::Incomplete(more) => {

@@ -51,6 +51,7 @@ fn serve() -> Served {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let handler = Arc::new(PathHandler::default());
@@ -79,6 +80,7 @@ fn settings() -> ConnectionSettings {
             target_bytes: 1024,
             body_bytes: None,
         },
+        buffered_bytes_max: 1 << 20,
         tls: None,
     }
 }
@@ -91,6 +93,7 @@ async fn a_connection_that_waits_takes_little_memory() {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending: watch::channel(false).1,
     });
     let peer = accepted.unwrap().1;
@@ -131,6 +134,24 @@ impl Served {
         self.task.await.unwrap();
         (text, took)
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_requests_at_once_let_other_connections_go_on() {
+    const SENT: usize = 100;
+    let [mut greedy, mut other] = [serve(), serve()];
+    greedy
+        .send(&"GET /a HTTP/1.1\r\nHost: c\r\n\r\n".repeat(SENT))
+        .await;
+    other.send("GET /b HTTP/1.1\r\nHost: c\r\n\r\n").await;
+    other.receive("/b").await;
+    let answered = greedy.handler.requests.load(Ordering::Relaxed);
+    assert!(answered < SENT / 4, "{answered} came before it");
+    // All are answered in the end.
+    drop(other);
+    greedy.send("GET /last HTTP/1.1\r\nHost: c\r\n\r\n").await;
+    greedy.receive("/last").await;
+    assert_eq!(greedy.handler.requests.load(Ordering::Relaxed), SENT + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,6 +229,7 @@ async fn a_connection_waits_in_little_memory() {
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -5,8 +5,8 @@ use http::StatusCode;
 use http_body::Body;
 use http_body_util::Full;
 
-use super::date;
 use crate::client_wire::ReplyOptions;
+use crate::date;
 use crate::hop_by_hop;
 use crate::response::{HttpResponse, ResponseLines};
 use crate::wire::{HeaderText, Outgoing, OutgoingFraming};

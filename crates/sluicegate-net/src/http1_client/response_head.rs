@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use smallvec::SmallVec;
 
+use super::private::is_response_binding;
 use crate::hop_by_hop::{HopByHop, droppable, options};
 use crate::response::ResponseLines;
 use crate::wire::{ChunkDecoder, Framing, HeaderLine};
@@ -28,6 +29,8 @@ pub(crate) struct ReceivedHead {
     pub(crate) framing: Framing,
     /// The server takes another request after this.
     pub(crate) stays_open: bool,
+    /// The client is asked to authenticate the connection, or has done so.
+    pub(crate) binds_connection: bool,
 }
 
 impl ReceivedHead {
@@ -104,8 +107,10 @@ impl RawHead {
         // The length of a body that is not sent is the client's to know.
         let keeps_length = is_head || status == StatusCode::NOT_MODIFIED;
         let (mut framing_headers, mut wrong) = (FramingHeaders::default(), None);
+        let mut binds_connection = false;
         lines.retain(|line| {
             let name = &bytes[line.name.range()];
+            binds_connection |= is_response_binding(name, &bytes[line.value.range()]);
             match HopByHop::of(name) {
                 None if name.eq_ignore_ascii_case(b"content-length") => {
                     let is_first = framing_headers.length.is_none();
@@ -148,6 +153,7 @@ impl RawHead {
             lines,
             framing,
             stays_open,
+            binds_connection,
         })
     }
 }

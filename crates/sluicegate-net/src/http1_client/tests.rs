@@ -1,8 +1,31 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
 use bytes::BytesMut;
 use proptest::prelude::*;
+use tokio::io::AsyncReadExt;
+use tokio::time::sleep;
 
-use super::response_head;
+use super::{ConnectionSlots, Exchange, pool, response_head};
+use crate::transport::Transport;
 use crate::wire::{Decoded, Framing};
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_uses_is_closed_after_a_minute() {
+    let slots = Arc::new(ConnectionSlots::new(Arc::new(AtomicUsize::new(2))));
+    let (near, mut far) = tokio::io::duplex(64);
+    let stream = Transport::Other(Box::new(near));
+    pool::keep(Exchange::start(stream, Some(0), slots.try_take().unwrap()));
+    // bounded wait: the clock of this test stands still and jumps
+    sleep(Duration::from_millis(59_500)).await;
+    assert_eq!(slots.used(), 1);
+    // bounded wait: as above
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(slots.used(), 0);
+    assert_eq!(far.read(&mut [0]).await.unwrap(), 0, "the connection's end");
+    assert!(Exchange::reused(Some(0)).is_none());
+}
 
 /// A response as it is read from these bytes when they come in parts of this length.
 #[derive(Debug, PartialEq)]

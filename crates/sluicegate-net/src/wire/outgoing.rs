@@ -34,6 +34,10 @@ pub(crate) struct Outgoing<B> {
     is_broken: bool,
 }
 
+/// Parts of a body that are sent in a row while others wait for the thread. With more, a client with
+/// hundreds of uploads or downloads keeps everybody else waiting.
+const PARTS_IN_A_ROW: usize = 16;
+
 /// Way in which the receiver is told the end of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OutgoingFraming {
@@ -96,12 +100,18 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         self.trailers.extend(trailers);
     }
 
+    /// Returns true when the receiver takes the end of the connection for the end of the message.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.framing == OutgoingFraming::WithConnection
+    }
+
     /// Returns true when the whole message has left.
     pub(crate) fn is_sent(&self) -> bool {
         !self.is_unflushed && self.body.is_none() && !self.is_broken
     }
 
-    /// Sends as much as the receiver takes; ready when everything has left or an error ends it.
+    /// Sends as much as the receiver takes, or [`PARTS_IN_A_ROW`] of the body; ready when
+    /// everything has left or an error ends it.
     pub(crate) fn poll_send(
         &mut self,
         io: &mut (impl AsyncWrite + Unpin),
@@ -110,7 +120,7 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         if self.is_broken {
             return Poll::Ready(Err(SendError::Closed));
         }
-        loop {
+        for _ in 0..PARTS_IN_A_ROW {
             let filled = self.poll_fill(cx);
             if let Poll::Ready(Err(broken)) = filled {
                 // The parts before the error are sent as far as they go at once.
@@ -127,6 +137,8 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
                 return Poll::Ready(Ok(()));
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Abandons the message, and with it the source of its body.
@@ -381,6 +393,22 @@ mod tests {
             sent(OutgoingFraming::Length(0), [None]),
             (String::new(), true)
         );
+    }
+
+    #[test]
+    fn a_large_body_lets_others_go_on() {
+        const PARTS: usize = 10 * PARTS_IN_A_ROW;
+        let (mut outgoing, mut io) = (Outgoing::default(), Vec::new());
+        let body = Parts((0..PARTS).map(|_| data("part")).collect());
+        let framing = OutgoingFraming::Length(4 * PARTS as u64);
+        outgoing.begin(|_| {}, Some(body), framing);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut turns = 1;
+        while outgoing.poll_send(&mut io, &mut context).is_pending() {
+            assert!(io.len() < 5 * PARTS_IN_A_ROW * turns, "{} bytes", io.len());
+            turns += 1;
+        }
+        assert_eq!((turns, io.len()), (10, 2 + 4 * PARTS));
     }
 
     #[test]

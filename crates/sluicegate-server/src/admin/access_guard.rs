@@ -1,8 +1,8 @@
 //! Access checks of the admin API: the host, the token, and requests of other sites.
 //!
 //! A browser on the operator's machine can reach loopback on behalf of any page. So without a token
-//! only loopback names are served (a page behind DNS rebinding sends its own name), and a request
-//! that changes something must not come from a page of another site.
+//! only loopback names are served (a page behind DNS rebinding sends its own name), and no request
+//! of a page of another site is answered, whether it reads or changes something.
 
 use std::net::IpAddr;
 
@@ -24,8 +24,14 @@ pub(super) struct AccessGuard {
 /// The path for load balancers and orchestrators, which have no token. It reveals only that the
 /// process runs.
 pub(super) const HEALTH: &str = "/healthz";
+/// The path that tells whether requests should be sent to this process.
+pub(super) const READY: &str = "/readyz";
 /// The header with which a browser tells the relation of the requesting page to this host.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Says whether the browser follows a link, or a script or an image asks.
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// Says where the response goes, such as a window, a frame or a script.
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 impl AccessGuard {
     pub(super) fn new(own_address: IpAddr, token: Option<AdminToken>) -> Self {
@@ -53,8 +59,8 @@ impl AccessGuard {
             }
             _ => {}
         }
-        if !matches!(*method, Method::GET | Method::HEAD)
-            && is_cross_site(&host, headers, self.token.is_some())
+        if is_cross_site(&host, headers, self.token.is_some())
+            && !is_link(method, uri.path(), headers)
         {
             return Err(AccessRefusal::CrossSite);
         }
@@ -85,6 +91,12 @@ impl AccessGuard {
 /// token.
 fn is_open(path: &str) -> bool {
     path == HEALTH || page::is_file(path)
+}
+
+/// Returns true for paths whose requests take no operator's place: health and readiness, which must
+/// be answered however many operators there are, and the files of the page.
+pub(super) fn is_for_strangers(path: &str) -> bool {
+    path == READY || is_open(path)
 }
 
 /// The reason why a request is refused.
@@ -163,6 +175,19 @@ fn is_cross_site(host: &Authority, headers: &HeaderMap, has_token: bool) -> bool
     };
     !headers.get_all(SEC_FETCH_SITE).iter().all(is_own_page)
         || !headers.get_all(header::ORIGIN).iter().all(is_own_origin)
+}
+
+/// Returns true when a browser opens the page in a window of its own because somebody followed a
+/// link, such as in a runbook. The page has no data, and the site with the link does not see it.
+fn is_link(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    let says = |name: &HeaderName, expected: &str| {
+        only(headers, name).is_some_and(|value| value.as_bytes() == expected.as_bytes())
+    };
+    *method == Method::GET
+        && path == page::PATH
+        && says(&SEC_FETCH_MODE, "navigate")
+        && says(&SEC_FETCH_DEST, "document")
+        && !headers.contains_key(header::ORIGIN)
 }
 
 #[cfg(test)]
@@ -384,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sites_change_nothing() {
+    fn other_sites_read_and_change_nothing() {
         let guard = AccessGuard::new("127.0.0.1".parse().unwrap(), None);
         let host = ("host", "localhost:9090");
         let post = |line| status(&guard, Method::POST, "/v1/reload", &[host, line]);
@@ -398,11 +423,19 @@ mod tests {
         ];
         for line in foreign {
             assert_eq!(post(line), 403, "{line:?}");
-            assert_eq!(
-                status(&guard, Method::GET, "/metrics", &[host, line]),
-                200,
-                "{line:?}"
-            );
+            for method in [Method::GET, Method::HEAD] {
+                for path in [
+                    "/metrics",
+                    "/healthz",
+                    "/readyz",
+                    "/v1/stats",
+                    "/",
+                    "/app.js",
+                ] {
+                    let status = status(&guard, method.clone(), path, &[host, line]);
+                    assert_eq!(status, 403, "{line:?} {path}");
+                }
+            }
         }
         for line in [
             ("origin", "http://localhost:9090"),
@@ -410,6 +443,8 @@ mod tests {
             ("sec-fetch-site", "none"),
         ] {
             assert_eq!(post(line), 200, "{line:?}");
+            let read = status(&guard, Method::GET, "/metrics", &[host, line]);
+            assert_eq!(read, 200, "{line:?}");
         }
         let both = [
             host,
@@ -417,5 +452,30 @@ mod tests {
             ("origin", "http://attacker.example"),
         ];
         assert_eq!(status(&guard, Method::POST, "/v1/reload", &both), 403);
+    }
+
+    #[test]
+    fn a_link_on_another_site_leads_to_the_page_and_nowhere_else() {
+        let guard = AccessGuard::new("127.0.0.1".parse().unwrap(), None);
+        let ask = |method: Method, path: &str, more: &[(&'static str, &'static str)]| {
+            let mut lines = vec![("host", "localhost:9090"), ("sec-fetch-site", "cross-site")];
+            lines.extend(more);
+            status(&guard, method, path, &lines)
+        };
+        let link = [
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert_eq!(ask(Method::GET, "/", &link), 200);
+        for path in ["/metrics", "/v1/config", "/app.js", "/healthz"] {
+            assert_eq!(ask(Method::GET, path, &link), 403, "{path}");
+        }
+        assert_eq!(ask(Method::POST, "/", &link), 403);
+        let frame = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+        let script = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "script")];
+        for lines in [frame, script] {
+            assert_eq!(ask(Method::GET, "/", &lines), 403, "{lines:?}");
+        }
+        assert_eq!(ask(Method::GET, "/", &link[..1]), 403);
     }
 }

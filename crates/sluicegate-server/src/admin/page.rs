@@ -8,10 +8,13 @@ use super::response::{self, AdminResponse};
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
+/// The path of the page itself.
+pub(super) const PATH: &str = "/";
+
 /// Path, type and content of every file.
 const FILES: [(&str, &str, &[u8]); 12] = [
     (
-        "/",
+        PATH,
         "text/html; charset=utf-8",
         include_bytes!("page/index.html"),
     ),

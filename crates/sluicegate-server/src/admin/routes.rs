@@ -18,7 +18,7 @@ use sluicegate_net::ClientBody;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::access_guard::HEALTH;
+use super::access_guard::{HEALTH, READY};
 use super::operator_routes::{self, AdminRequest, AdminRoute};
 use super::page;
 use super::query::Query;
@@ -59,7 +59,7 @@ impl AdminRoutes {
             .as_ref()
             .and_then(|_| AdminRoute::find(path));
         let allowed = match (path, &route) {
-            (HEALTH | "/readyz" | "/metrics" | "/v1/version", _) => "GET, HEAD",
+            (HEALTH | READY | "/metrics" | "/v1/version", _) => "GET, HEAD",
             ("/v1/reload", _) => "POST",
             (path, _) if page::is_file(path) => "GET, HEAD",
             (_, Some(route)) => route.allowed(),
@@ -78,7 +78,7 @@ impl AdminRoutes {
         }
         match path {
             HEALTH => response::text(StatusCode::OK, "ok"),
-            "/readyz" => self.readiness(parts.uri.query()).await,
+            READY => self.readiness(parts.uri.query()).await,
             "/metrics" => {
                 let (kind, text) = self.state.metrics.encode_for(&parts.headers);
                 response::with_type(StatusCode::OK, kind, text)

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use sluicegate_config::DecisionsTls;
-use sluicegate_net::{ConnectionRefusal, Endpoint, Transport, tls};
+use sluicegate_core::address::Prefixes;
+use sluicegate_net::{ClientConnections, ConnectionRefusal, Endpoint, Transport, tls};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -59,6 +60,9 @@ impl EndpointTls {
 
 /// The most open connections of each protocol.
 const CONNECTIONS_MAX: usize = 10_000;
+/// The most of them from one address. A gateway holds many, and there may be only one; but however
+/// many it opens, another gets in.
+const CONNECTIONS_OF_CLIENT_MAX: usize = CONNECTIONS_MAX / 2;
 
 /// Makes an endpoint for a protocol at an address.
 pub(super) fn endpoint<P: EndpointProtocol>(
@@ -66,6 +70,8 @@ pub(super) fn endpoint<P: EndpointProtocol>(
     address: SocketAddr,
     state: &Arc<DecisionsState>,
 ) -> Endpoint {
+    let clients = Arc::<ClientConnections>::default();
+    let prefixes = Prefixes::default();
     let (protocol, state) = (Arc::new(protocol), Arc::clone(state));
     Endpoint::new(
         P::NAME,
@@ -73,6 +79,9 @@ pub(super) fn endpoint<P: EndpointProtocol>(
         CONNECTIONS_MAX,
         move |stream, peer| admit(Arc::clone(&protocol), Arc::clone(&state), stream, peer),
     )
+    .admitting(Arc::new(move |peer| {
+        clients.take(prefixes.mask(peer), CONNECTIONS_OF_CLIENT_MAX)
+    }))
 }
 
 async fn admit<P: EndpointProtocol>(

@@ -11,16 +11,19 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
+use sluicegate_net::http2_client::Http2Body;
 use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
 use super::request_guard::RequestGuard;
+use super::server_clock::ServerClock;
 
 /// Reason why a response did not come to its end.
 #[derive(Debug)]
 pub(crate) enum ProxyBodyError {
     Exchange(ExchangeError),
     Stream(hyper::Error),
+    /// The server stopped sending.
+    Stalled,
 }
 
 impl fmt::Display for ProxyBodyError {
@@ -28,6 +31,7 @@ impl fmt::Display for ProxyBodyError {
         match self {
             Self::Exchange(error) => error.fmt(f),
             Self::Stream(error) => error.fmt(f),
+            Self::Stalled => f.write_str("the server stopped in the middle of its response"),
         }
     }
 }
@@ -45,9 +49,9 @@ pub(super) enum BodySource {
     /// Our own bytes, if there are any.
     Own(Option<Bytes>),
     /// The response of a server that speaks HTTP/1.
-    Exchange(ExchangeBody),
+    Exchange(ExchangeBody, ServerClock),
     /// The response of a server that speaks HTTP/2.
-    Stream(Incoming),
+    Stream(Http2Body, ServerClock),
     /// The connection of a server that has agreed to another protocol; the engine takes it to relay
     /// bytes.
     Switched(Option<Box<SwitchedServer>>),
@@ -61,13 +65,29 @@ impl BodySource {
 
     /// True for a body of HTTP/2 that is not over yet: trailers may follow it.
     pub(super) fn may_have_trailers(&self) -> bool {
-        matches!(self, Self::Stream(body) if !body.is_end_stream())
+        matches!(self, Self::Stream(body, _) if !body.is_end_stream())
     }
 }
 
 impl ProxyBody {
     pub(super) fn new(source: BodySource, guard: RequestGuard) -> Self {
         Self { source, guard }
+    }
+
+    /// Counts whoever has stopped, client or server, and gives the connections free.
+    fn record_error(&mut self, error: &ProxyBodyError) {
+        let is_client_stalled = match &self.source {
+            BodySource::Exchange(_, clock) | BodySource::Stream(_, clock) => {
+                clock.is_client_stalled()
+            }
+            BodySource::Own(_) | BodySource::Switched(_) => false,
+        };
+        if is_client_stalled {
+            self.guard.record_stalled_client();
+        } else if matches!(error, ProxyBodyError::Stalled) {
+            self.guard.record_stalled_server();
+        }
+        self.source = BodySource::Own(None);
     }
 }
 
@@ -77,6 +97,12 @@ impl ResponseBody for ProxyBody {
             switched.take()
         } else {
             None
+        }
+    }
+
+    fn limit_next_part(&mut self, bytes_max: usize) {
+        if let BodySource::Exchange(body, _) = &mut self.source {
+            body.limit_part(bytes_max);
         }
     }
 }
@@ -91,12 +117,20 @@ impl Body for ProxyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, ProxyBodyError>>> {
         let frame = match &mut self.source {
             BodySource::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            BodySource::Exchange(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map_err(ProxyBodyError::Exchange),
-            BodySource::Stream(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map_err(ProxyBodyError::Stream),
+            BodySource::Exchange(body, clock) => match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending => body.poll_deadline(cx, clock.deadline()).map(stalled),
+                frame => {
+                    clock.has_come();
+                    frame.map_err(ProxyBodyError::Exchange)
+                }
+            },
+            BodySource::Stream(body, clock) => match Pin::new(body).poll_frame(cx) {
+                Poll::Pending => clock.poll_stalled(cx).map(stalled),
+                frame => {
+                    clock.has_come();
+                    frame.map_err(ProxyBodyError::Stream)
+                }
+            },
             BodySource::Switched(_) => Poll::Ready(None),
         };
         match &frame {
@@ -107,7 +141,8 @@ impl Body for ProxyBody {
                 }
             }
             Poll::Ready(None) => self.guard.settle_by_trailers(None),
-            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+            Poll::Ready(Some(Err(error))) => self.record_error(error),
+            Poll::Pending => {}
         }
         frame
     }
@@ -115,8 +150,8 @@ impl Body for ProxyBody {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             BodySource::Own(bytes) => bytes.is_none(),
-            BodySource::Exchange(body) => body.is_end_stream(),
-            BodySource::Stream(body) => body.is_end_stream(),
+            BodySource::Exchange(body, _) => body.is_end_stream(),
+            BodySource::Stream(body, _) => body.is_end_stream(),
             BodySource::Switched(_) => true,
         }
     }
@@ -126,9 +161,14 @@ impl Body for ProxyBody {
             BodySource::Own(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            BodySource::Exchange(body) => body.size_hint(),
-            BodySource::Stream(body) => body.size_hint(),
+            BodySource::Exchange(body, _) => body.size_hint(),
+            BodySource::Stream(body, _) => body.size_hint(),
             BodySource::Switched(_) => SizeHint::with_exact(0),
         }
     }
+}
+
+/// The frame in place of one that did not come in time.
+fn stalled((): ()) -> Option<Result<Frame<Bytes>, ProxyBodyError>> {
+    Some(Err(ProxyBodyError::Stalled))
 }

@@ -6,6 +6,8 @@
 //! closed by the server at the moment it is reused. Then an idempotent request without a body is
 //! sent again over a new connection, and any other fails, because nobody knows how much of it was
 //! carried out. A connection that cannot be made has carried nothing, so the next server is tried.
+//! So it is when a server has as many connections as it may; if that is so for all, the request
+//! waits for a moment.
 
 use std::io;
 use std::sync::Arc;
@@ -17,20 +19,21 @@ use http::uri::{Authority, Scheme};
 use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
 use sluicegate_gate::external::ExternalLimits;
-use sluicegate_gate::telemetry::Metrics;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
+use sluicegate_net::http2_client;
 use sluicegate_net::{
-    ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
-    HttpResponse, SwitchedServer, Transport, UploadMonitor, UploadPace, UploadProgress,
-    UploadState, http2_client,
+    ClientBody, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody, ExchangeError,
+    ForwardedBody, HttpResponse, Transport, UploadMonitor, UploadPace, UploadProgress, UploadState,
 };
 
 use super::body::BodySource;
+use super::connect::{NewConnection, ReadyConnection, record_busy, take_connection};
 use super::dial::{self, DialError};
 use super::forward_failure::ForwardFailure;
 use super::grpc;
 use super::http2_forward;
 use super::rewrite::{self, Hop};
+use super::server_clock::ServerClock;
 use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
 use super::upstream::{ServerGroup, UpstreamServer};
@@ -55,12 +58,26 @@ impl ForwardContext<'_> {
             .and_then(|limits| limits.request_timeout)
             .map_or_else(|| self.snapshot.request_timeout(), Into::into)
     }
+
+    /// The longest time for which a server may be silent in the middle of its response.
+    pub(super) fn server_stall_timeout(&self) -> Duration {
+        self.snapshot.timeouts.stalled_server.into()
+    }
 }
 
 /// A server's response, and the server that sent it.
 pub(super) struct ForwardedResponse {
     pub(super) answer: HttpResponse<BodySource>,
     pub(super) server: Arc<UpstreamServer>,
+}
+
+impl ForwardedResponse {
+    fn of(server: &Arc<UpstreamServer>) -> impl FnOnce(HttpResponse<BodySource>) -> Self {
+        |answer| Self {
+            answer,
+            server: Arc::clone(server),
+        }
+    }
 }
 
 /// Sends a request to one of its servers.
@@ -72,59 +89,113 @@ pub(super) async fn forward(
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<ForwardedResponse, ForwardFailure> {
-    let ForwardContext {
-        caller, snapshot, ..
-    } = *forwarding;
     let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
     // Decided before the body is wrapped: afterwards nobody can tell whether it was empty.
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
-    let pace = pace_of(caller, parts);
-    let body = ForwardedBody::new(body, snapshot.bounds.body_bytes, pace, &snapshot.trailers);
-    let mut unreachable = None;
-    for server in candidates.in_turn() {
-        let of_server = |answer| ForwardedResponse {
-            answer,
-            server: Arc::clone(server),
-        };
-        if let Some(sender) = http2_client::open_connection(server.id) {
-            return Box::pin(http2_forward::send(forwarding, server, sender, parts, body))
-                .await
-                .map(of_server);
+    let body = forwarded_body(forwarding, parts, body);
+    send_in_turn(forwarding, &candidates, parts, body, is_repeatable).await
+}
+
+/// Tries the servers until one gets the request.
+async fn send_in_turn(
+    forwarding: &ForwardContext<'_>,
+    candidates: &CandidateServers<'_>,
+    parts: &mut Parts,
+    body: ForwardedBody,
+    is_repeatable: bool,
+) -> Result<ForwardedResponse, ForwardFailure> {
+    // The server knows the client by its private connection, so no other will do.
+    let (first, mut private) = candidates.private_connection(forwarding.caller).unzip();
+    let (mut full, mut unreachable): (Option<&Arc<UpstreamServer>>, _) = (None, None);
+    for server in first.into_iter().chain(candidates.in_turn()) {
+        // A short wait for a server that is well is better than one that is avoided.
+        if full.is_some_and(|full| full.is_named_by_service() || !server.is_well()) {
+            break;
         }
-        if let Some(exchange) = Exchange::reused(server.id) {
-            if !is_repeatable {
+        let Ok(ready) = ReadyConnection::find(server, private.take()) else {
+            full.get_or_insert(server);
+            continue;
+        };
+        match ready {
+            Some(ReadyConnection::Http2(stream)) => {
+                return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
+                    .await
+                    .map(ForwardedResponse::of(server));
+            }
+            Some(ReadyConnection::Idle(exchange)) if !is_repeatable => {
                 return send(forwarding, server, exchange, parts, body)
                     .await
-                    .map(of_server);
+                    .map(ForwardedResponse::of(server));
             }
-            let longest = Some(forwarding.request_timeout());
-            let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
-            match exchange.response(longest).await {
-                // The server closed the idle connection at the same moment: dial a new one.
-                Err(ExchangeError::NoResponse(_)) => {}
-                answered => {
-                    return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
+            Some(ReadyConnection::Idle(exchange)) => {
+                if let Some(answered) = send_repeatable(forwarding, server, exchange, parts).await {
+                    return answered.map(ForwardedResponse::of(server));
                 }
             }
+            None => {}
         }
-        match Box::pin(dial::dial(server, snapshot.connect_timeout())).await {
+        let Some(slot) = server.slots.try_take() else {
+            full.get_or_insert(server);
+            continue;
+        };
+        match Box::pin(dial::dial(server, forwarding.snapshot.connect_timeout())).await {
             Ok(stream) => {
-                return Box::pin(send_over(stream, forwarding, server, parts, body))
+                return Box::pin(send_over((stream, slot), forwarding, server, parts, body))
                     .await
-                    .map(of_server);
+                    .map(ForwardedResponse::of(server));
             }
-            // As with a URL that is refused, the request goes where all others go.
-            Err(DialError::NotAllowed) => ignore_backend(forwarding, server),
-            Err(DialError::Failed(error)) => {
-                record_unreachable(forwarding, server, &error);
-                unreachable = Some(error);
-                if server.is_named_by_service() {
-                    break;
-                }
-            }
+            Err(error) => unreachable = record_dial_error(forwarding, server, error),
+        }
+        if unreachable.is_some() && server.is_named_by_service() {
+            break;
         }
     }
+    if let Some(server) = full {
+        return Box::pin(wait_and_send(forwarding, server, parts, body))
+            .await
+            .map(ForwardedResponse::of(server));
+    }
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+}
+
+/// Waits until a server that has as many connections as it may, or as many streams as it allows, can
+/// take one request more, and sends it.
+async fn wait_and_send(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    parts: &mut Parts,
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, ForwardFailure> {
+    let wait = forwarding.snapshot.upstream_wait();
+    if let Some(connection) = http2_client::open_connection(server.id) {
+        let stream = connection.wait_for_stream(wait).await;
+        let stream = stream.ok_or_else(|| record_busy(forwarding))?;
+        return http2_forward::send(forwarding, server, stream, parts, body).await;
+    }
+    match take_connection(forwarding, server).await? {
+        NewConnection::HandedOver(exchange) => {
+            send(forwarding, server, exchange, parts, body).await
+        }
+        NewConnection::Dialled(stream, slot) => {
+            send_over((stream, slot), forwarding, server, parts, body).await
+        }
+    }
+}
+
+/// The client's body on its way to a server, with its bounds.
+fn forwarded_body(
+    forwarding: &ForwardContext<'_>,
+    parts: &Parts,
+    body: ClientBody,
+) -> ForwardedBody {
+    let snapshot = forwarding.snapshot;
+    ForwardedBody::new(
+        body,
+        snapshot.bounds.body_bytes,
+        pace_of(forwarding.caller, parts),
+        snapshot.timeouts.stalled_client.into(),
+        &snapshot.trailers,
+    )
 }
 
 /// The pace at which a body must come. A gRPC call may be silent between messages; over HTTP/1
@@ -137,10 +208,25 @@ fn pace_of(caller: &ClientConnection, parts: &Parts) -> UploadPace {
     }
 }
 
-/// Counts and logs that the server which the limits service names may not be dialled.
-fn ignore_backend(forwarding: &ForwardContext<'_>, server: &UpstreamServer) {
-    if let Some(external) = &forwarding.snapshot.gate.external {
-        external.ignore_backend(&server.host);
+/// Counts a connection that could not be made. Returns the error, unless the limits service names a
+/// server that may not be dialled: as with a URL that is refused, the request goes where all others
+/// go.
+fn record_dial_error(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    error: DialError,
+) -> Option<io::Error> {
+    match error {
+        DialError::NotAllowed => {
+            if let Some(external) = &forwarding.snapshot.gate.external {
+                external.ignore_backend(&server.host);
+            }
+            None
+        }
+        DialError::Failed(error) => {
+            record_unreachable(forwarding, server, &error);
+            Some(error)
+        }
     }
 }
 
@@ -169,6 +255,19 @@ impl<'a> CandidateServers<'a> {
         Ok(Self { named, route })
     }
 
+    /// The connection that belongs to the client, if it has one to any of these servers.
+    fn private_connection(
+        &self,
+        caller: &ClientConnection,
+    ) -> Option<(&Arc<UpstreamServer>, Exchange)> {
+        let private = caller.private_connections()?;
+        let of_route = self.route.into_iter().flat_map(ServerGroup::servers);
+        self.named
+            .iter()
+            .chain(of_route)
+            .find_map(|server| Some((server, private.take(Some(server.id?))?)))
+    }
+
     /// The servers in the order in which the request should try them.
     fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let of_route = self.route.into_iter().flat_map(ServerGroup::in_turn);
@@ -178,17 +277,25 @@ impl<'a> CandidateServers<'a> {
 
 /// Sends a request over a new connection, in the version of HTTP that the server speaks.
 async fn send_over(
-    stream: Transport,
+    (stream, slot): (Transport, ConnectionSlot),
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
-        let sender = http2_client::start(stream, server.id).await?;
-        return http2_forward::send(forwarding, server, sender, parts, body).await;
+        // Another request may have been quicker, and one connection is enough for both.
+        let open = http2_client::open_connection(server.id);
+        let stream = match open.and_then(|connection| connection.try_stream()) {
+            Some(stream) => Some(stream),
+            None => http2_client::start(stream, server.id, slot)
+                .await?
+                .try_stream(),
+        };
+        let stream = stream.ok_or_else(|| record_busy(forwarding))?;
+        return http2_forward::send(forwarding, server, stream, parts, body).await;
     }
-    let exchange = Exchange::start(stream, server.id);
+    let exchange = Exchange::start(stream, server.id, slot);
     send(forwarding, server, exchange, parts, body).await
 }
 
@@ -201,16 +308,37 @@ async fn send(
     parts: &mut Parts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let progress = body.progress();
+    let (upload, steady) = (body.progress(), body.steady_progress());
     let exchange = request(exchange, forwarding, parts, body);
-    let answered = match progress {
+    let answered = match steady {
         None => {
             let longest = Some(forwarding.request_timeout());
             exchange.response(longest).await.map_err(Into::into)
         }
-        progress => Box::pin(in_time(forwarding, progress, exchange.response(None))).await,
+        steady => Box::pin(in_time(forwarding, steady, exchange.response(None))).await,
     };
-    answer(forwarding, server, answered)
+    answer(forwarding, server, upload, answered)
+}
+
+/// Sends a request without a body over an idle connection. Returns `None` if the server has closed it
+/// at the same moment: then the request can be sent again.
+async fn send_repeatable(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    exchange: Exchange,
+    parts: &Parts,
+) -> Option<Result<HttpResponse<BodySource>, ForwardFailure>> {
+    let longest = Some(forwarding.request_timeout());
+    let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
+    match exchange.response(longest).await {
+        Err(ExchangeError::NoResponse(_)) => None,
+        answered => Some(answer(
+            forwarding,
+            server,
+            None,
+            answered.map_err(Into::into),
+        )),
+    }
 }
 
 /// Writes the request as the server gets it into the exchange; nothing is sent yet.
@@ -229,25 +357,23 @@ fn request(
 fn answer(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
+    upload: Option<Arc<UploadProgress>>,
     answered: Result<HttpResponse<ExchangeBody>, ForwardFailure>,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
-    let ForwardContext {
-        caller, snapshot, ..
-    } = *forwarding;
-    let answer = answered
-        .inspect_err(|failure| record_failure(server, failure, &caller.handler.gate.metrics))?;
+    let caller = forwarding.caller;
+    let mut answer = answered
+        .inspect_err(|failure| record_failure(forwarding, server, upload.as_deref(), failure))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(answer.map(BodySource::Exchange));
+        // Requests of an HTTP/2 client run side by side: none of them owns a connection.
+        if answer.body.is_private() && !caller.is_http2 {
+            answer.body.bind(caller.make_private_connections());
+        }
+        let clock = ServerClock::new(forwarding.server_stall_timeout(), upload);
+        return Ok(answer.map(|body| BodySource::Exchange(body, clock)));
     }
-    let idle = snapshot.timeouts.idle.into();
-    let answer = answer.map(|body| {
-        body.into_stream().map(|(stream, first)| SwitchedServer {
-            stream,
-            first,
-            idle,
-        })
-    });
+    let idle = forwarding.snapshot.timeouts.idle.into();
+    let answer = answer.map(|body| body.into_switched(idle));
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
         // The server switched protocols although the client did not ask for it.
         return Err(ForwardFailure::Unreachable(
@@ -298,7 +424,11 @@ pub(super) async fn in_time<T>(
 }
 
 /// Records that a server could not be connected to: in its health and in the metrics.
-fn record_unreachable(forwarding: &ForwardContext<'_>, server: &UpstreamServer, error: &io::Error) {
+pub(super) fn record_unreachable(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    error: &io::Error,
+) {
     server.failed();
     let metrics = &forwarding.caller.handler.gate.metrics;
     metrics.upstream_failed(reason_of(error));
@@ -313,11 +443,19 @@ fn reason_of(error: &io::Error) -> UpstreamFailure {
     }
 }
 
-/// Records a failure that is the server's: in its health and in the metrics.
-pub(super) fn record_failure(server: &UpstreamServer, failure: &ForwardFailure, metrics: &Metrics) {
+/// Records a failure: in the metrics, and in the server's health if it is the server's.
+pub(super) fn record_failure(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    upload: Option<&UploadProgress>,
+    failure: &ForwardFailure,
+) {
+    let metrics = &forwarding.caller.handler.gate.metrics;
     if let Some(reason) = failure.reason() {
         server.failed();
         metrics.upstream_failed(reason);
+    } else if upload.is_some_and(UploadProgress::is_stalled) {
+        metrics.connection_refused(ConnectionRefusal::Slow);
     }
 }
 

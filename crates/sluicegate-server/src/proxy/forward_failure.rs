@@ -6,7 +6,9 @@ use std::io;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
+use sluicegate_net::http2_client::Http2Error;
 use sluicegate_net::{BodyError, ExchangeError, HttpResponse};
 
 /// The reason why there is no response of a server.
@@ -18,6 +20,8 @@ pub(super) enum ForwardFailure {
     NoBackend(String),
     /// No server could be reached.
     Unreachable(io::Error),
+    /// No server may have another connection, and none came free in time.
+    Busy,
     /// An idle connection ended before the answer came: the request may never have arrived.
     Unanswered(io::Error),
     /// The connection broke before the answer came.
@@ -49,8 +53,18 @@ impl From<ExchangeError> for ForwardFailure {
                 words,
             },
             ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
+            ExchangeError::Body(BodyError::Stalled) => Self::TooSlow,
             ExchangeError::Body(_) => Self::Client,
             ExchangeError::TimedOut => Self::TooLate,
+        }
+    }
+}
+
+impl From<Http2Error> for ForwardFailure {
+    fn from(error: Http2Error) -> Self {
+        match error {
+            Http2Error::Unsent(_) => Self::Unanswered(io::ErrorKind::NotConnected.into()),
+            Http2Error::Failed(error) => error.into(),
         }
     }
 }
@@ -61,6 +75,7 @@ impl From<hyper::Error> for ForwardFailure {
         while let Some(inner) = source {
             match inner.downcast_ref() {
                 Some(BodyError::TooLarge) => return Self::TooLarge,
+                Some(BodyError::Stalled) => return Self::TooSlow,
                 Some(_) => return Self::Client,
                 None => source = inner.source(),
             }
@@ -87,6 +102,7 @@ impl ForwardFailure {
             Self::TooLate => Some(UpstreamFailure::Timeout),
             // Counted for each server that was tried, or nothing that a server has done.
             Self::Unreachable(_)
+            | Self::Busy
             | Self::NoRoute
             | Self::NoBackend(_)
             | Self::TooLarge
@@ -102,6 +118,7 @@ impl ForwardFailure {
             | Self::Unreachable(_)
             | Self::Unanswered(_)
             | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Client => StatusCode::BAD_REQUEST,
             Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -112,7 +129,14 @@ impl ForwardFailure {
     /// The response to the client. It tells nothing about the servers; the log does.
     pub(super) fn answer(&self) -> HttpResponse<Bytes> {
         let status = self.status();
-        HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
+        let words = status.canonical_reason().unwrap_or_default();
+        let mut answer = HttpResponse::plain_text(status, words);
+        if matches!(self, Self::Busy) {
+            answer
+                .lines
+                .append(&RETRY_AFTER, |text| text.extend_from_slice(b"1"));
+        }
+        answer
     }
 }
 
@@ -125,6 +149,9 @@ impl fmt::Display for ForwardFailure {
                 "the server that the limits service names cannot be used: {why}"
             ),
             Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
+            Self::Busy => f.write_str(
+                "every server has proxy.max_connections_per_upstream connections, and none came free",
+            ),
             Self::Unanswered(error) => write!(
                 f,
                 "the server ended the connection without an answer: {error}"

@@ -3,6 +3,8 @@
 //! The network engine reads requests and writes responses; `service.rs` is its handler.
 
 mod body;
+mod client_bound;
+mod connect;
 mod dial;
 mod forward;
 mod forward_failure;
@@ -11,14 +13,16 @@ mod http2_forward;
 mod refused_requests;
 mod request_guard;
 pub(crate) mod rewrite;
+mod server_clock;
 mod service;
 mod state;
 pub(crate) mod upstream;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluicegate_config as config;
-use sluicegate_net::{ConnectionSettings, Endpoint, HttpServer, TimeoutPolicy};
+use sluicegate_net::{ClientPermit, ConnectionSettings, Endpoint, HttpServer, TimeoutPolicy};
 use tokio::sync::watch;
 
 use self::state::ProxySnapshot;
@@ -34,11 +38,27 @@ pub(crate) fn endpoint(
     state: &Arc<ProxyState>,
     ending: &watch::Receiver<bool>,
 ) -> Endpoint {
+    let named_clients = {
+        let state = Arc::clone(state);
+        move |client: IpAddr| state.admit_client(client)
+    };
     let server = Arc::new(HttpServer {
         counters: Arc::clone(state.gate.metrics.connection_counters()),
         proxy_protocol_from: config.proxy_protocol_from.clone(),
+        named_clients: Some(Arc::new(named_clients)),
         ending: ending.clone(),
     });
+    let peers = {
+        let (state, balancers) = (Arc::clone(state), config.proxy_protocol_from.clone());
+        move |peer: IpAddr| {
+            let address = peer.to_canonical();
+            match balancers.iter().any(|net| net.contains(&address)) {
+                // The client is counted that it names.
+                true => Some(ClientPermit::uncounted()),
+                false => state.admit_client(peer),
+            }
+        }
+    };
     let handler = Arc::clone(state);
     Endpoint::new(
         NAME,
@@ -49,6 +69,7 @@ pub(crate) fn endpoint(
             Arc::clone(&server).serve(Arc::clone(&handler), settings, stream, peer)
         },
     )
+    .admitting(Arc::new(peers))
 }
 
 /// Settings of a connection that is accepted now; a reload applies to later ones.
@@ -56,6 +77,7 @@ fn settings(snapshot: &ProxySnapshot) -> ConnectionSettings {
     ConnectionSettings {
         timeouts: TimeoutPolicy::new(&(&snapshot.timeouts).into()),
         bounds: snapshot.bounds,
+        buffered_bytes_max: snapshot.max_buffered_per_connection,
         tls: snapshot.tls.clone(),
     }
 }

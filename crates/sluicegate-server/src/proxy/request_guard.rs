@@ -15,8 +15,9 @@ use sluicegate_core::Answer;
 use sluicegate_gate::admission::AdmissionRecord;
 use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::settling::settle_later;
-use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome};
+use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome, UpstreamFailure};
 use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
+use sluicegate_net::ConnectionRefusal;
 
 use super::service::ClientConnection;
 
@@ -128,6 +129,19 @@ impl RequestGuard {
             };
             settle_later(&self.caller.handler.gate, pending, Some(answer));
         }
+    }
+
+    /// Counts a server that stopped in the middle of its response.
+    pub(super) fn record_stalled_server(&mut self) {
+        self.outcome = RequestOutcome::UpstreamError;
+        let metrics = &self.caller.handler.gate.metrics;
+        metrics.upstream_failed(UpstreamFailure::Stalled);
+    }
+
+    /// Counts a client that stopped in the middle of its body.
+    pub(super) fn record_stalled_client(&self) {
+        let metrics = &self.caller.handler.gate.metrics;
+        metrics.connection_refused(ConnectionRefusal::Slow);
     }
 
     /// The attributes of the request's span.

@@ -1,6 +1,7 @@
 //! The proxy's part of the configuration in force, and the state that outlives it: servers and
 //! their health.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
 use sluicegate_gate::external::Backend;
 use sluicegate_gate::gate::Gate;
 use sluicegate_gate::snapshot::Snapshot;
-use sluicegate_net::{TrailerFilter, tls};
+use sluicegate_net::{ClientConnections, ClientPermit, TrailerFilter, tls};
 
+use super::client_bound::ClientBound;
 use super::refused_requests::RefusedRequests;
 use super::rewrite;
 use super::upstream::{RouteTable, ServerRegistry, UpstreamServer};
@@ -30,6 +32,12 @@ pub(crate) struct ProxySettings {
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) bounds: Bounds,
     pub(super) timeouts: Timeouts,
+    /// The most connections to one server.
+    max_connections_per_upstream: usize,
+    /// How many connections one client may have.
+    pub(super) client_bound: ClientBound,
+    /// The most bytes of bodies that wait for one connection of HTTP/2.
+    pub(super) max_buffered_per_connection: usize,
     /// Headers that limits and credentials are read from.
     pub(super) key_headers: Arc<[HeaderName]>,
     /// Counts requests that are refused before any limit is asked.
@@ -58,12 +66,18 @@ impl ProxySettings {
     pub(super) fn connect_timeout(&self) -> Duration {
         self.timeouts.connect.into()
     }
+
+    pub(super) fn upstream_wait(&self) -> Duration {
+        self.timeouts.upstream_wait.into()
+    }
 }
 
 /// The state that all connections of the proxy share.
 pub(crate) struct ProxyState {
     pub(super) gate: Arc<Gate>,
     current: ArcSwap<ProxySnapshot>,
+    /// The open connections of each client.
+    clients: Arc<ClientConnections>,
     servers: ServerRegistry,
     /// The port of the built-in server, if it runs.
     echo: Option<u16>,
@@ -77,8 +91,9 @@ impl ProxyState {
         proxy: &Proxy,
         echo: Option<u16>,
     ) -> Result<Self, Vec<String>> {
-        let servers = ServerRegistry::default();
+        let servers = ServerRegistry::new();
         let settings = settings(config, proxy, &servers, echo, None)?;
+        servers.bound_connections(settings.max_connections_per_upstream);
         let snapshot = ProxySnapshot {
             gate: Arc::clone(&gate.snapshot()),
             settings: Arc::new(settings),
@@ -86,6 +101,7 @@ impl ProxyState {
         Ok(Self {
             gate: Arc::clone(gate),
             current: ArcSwap::from_pointee(snapshot),
+            clients: Arc::default(),
             servers,
             echo,
         })
@@ -94,6 +110,11 @@ impl ProxyState {
     /// The configuration in force; a request takes it once and keeps it.
     pub(super) fn snapshot(&self) -> Guard<Arc<ProxySnapshot>> {
         self.current.load()
+    }
+
+    /// Counts a connection of a client; `None` when it has too many already.
+    pub(super) fn admit_client(&self, client: IpAddr) -> Option<ClientPermit> {
+        self.snapshot().client_bound.admit(&self.clients, client)
     }
 
     /// Makes the settings of another configuration, or says everything that is wrong with it. A
@@ -113,6 +134,8 @@ impl ProxyState {
     /// Puts prepared settings in force for the next request, with the gate's snapshot of the same
     /// version.
     pub(crate) fn publish(&self, gate: Arc<Snapshot>, settings: Arc<ProxySettings>) {
+        self.servers
+            .bound_connections(settings.max_connections_per_upstream);
         self.current
             .store(Arc::new(ProxySnapshot { gate, settings }));
     }
@@ -152,6 +175,9 @@ fn settings(
                 tls,
                 bounds: proxy.bounds,
                 timeouts: proxy.timeouts,
+                max_connections_per_upstream: proxy.max_connections_per_upstream,
+                client_bound: ClientBound::new(config, proxy),
+                max_buffered_per_connection: proxy.max_buffered_per_connection,
                 refused_requests: RefusedRequests::new(
                     proxy.refused_requests,
                     config.client_ip.prefixes,

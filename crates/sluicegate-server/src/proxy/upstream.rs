@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use sluicegate_config::{Route, Upstream, UpstreamHttp};
 use sluicegate_core::PathPattern;
 use sluicegate_gate::external::{Backend, BackendHttp, BackendPolicy};
-use sluicegate_net::tls;
+use sluicegate_net::{ConnectionSlots, tls};
 use tokio_rustls::TlsConnector;
 
 use crate::file_hash;
@@ -33,6 +33,8 @@ pub(crate) struct UpstreamServer {
     pub(super) authority: HeaderValue,
     /// The addresses that may be dialled; `None` allows all, because an operator named the server.
     pub(super) policy: Option<BackendPolicy>,
+    /// The connections that may be open to it.
+    pub(super) slots: Arc<ConnectionSlots>,
     health: ServerHealth,
 }
 
@@ -53,6 +55,7 @@ impl UpstreamServer {
         http: UpstreamHttp,
         tls: Option<(TlsConnector, ServerName<'static>)>,
         policy: Option<BackendPolicy>,
+        slots: Arc<ConnectionSlots>,
     ) -> Result<Self, String> {
         let named = if host.contains(':') {
             format!("[{host}]:{port}")
@@ -68,6 +71,7 @@ impl UpstreamServer {
             tls,
             authority,
             policy,
+            slots,
             health: ServerHealth::default(),
         })
     }
@@ -102,7 +106,7 @@ impl UpstreamServer {
 
     /// True when the server is not avoided. After the pause one failure is enough to avoid it
     /// again.
-    fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         let until = self.health.away_until.load(Relaxed);
         until == 0 || millis() >= until
     }
@@ -121,11 +125,14 @@ impl fmt::Debug for UpstreamServer {
 }
 
 /// All servers of this process, so that a reload keeps their connections and their health.
-#[derive(Default)]
 pub(crate) struct ServerRegistry {
     known: Mutex<HashMap<ServerIdentity, Arc<UpstreamServer>>>,
     /// The number of the next pool of connections; numbers are never reused.
     next_id: AtomicUsize,
+    /// The most connections to one server.
+    connections_max: Arc<AtomicUsize>,
+    /// The connections to all servers that are not remembered, together.
+    unremembered: Arc<ConnectionSlots>,
 }
 
 /// The key under which a server is found again after a reload.
@@ -138,6 +145,25 @@ enum ServerIdentity {
 }
 
 impl ServerRegistry {
+    pub(super) fn new() -> Self {
+        let connections_max = Arc::new(AtomicUsize::new(usize::MAX));
+        Self {
+            known: Mutex::default(),
+            next_id: AtomicUsize::new(0),
+            unremembered: Arc::new(ConnectionSlots::new(Arc::clone(&connections_max))),
+            connections_max,
+        }
+    }
+
+    /// Bounds the connections to each server, from now on. Those that are open stay.
+    pub(super) fn bound_connections(&self, max: usize) {
+        self.connections_max.store(max, Relaxed);
+    }
+
+    fn slots(&self) -> Arc<ConnectionSlots> {
+        Arc::new(ConnectionSlots::new(Arc::clone(&self.connections_max)))
+    }
+
     /// Finds or makes a configured server; `echo` is the port of the built-in one.
     fn server(
         &self,
@@ -177,7 +203,8 @@ impl ServerRegistry {
             }
         };
         let id = Some(self.next_id.fetch_add(1, Relaxed));
-        let server = Arc::new(UpstreamServer::new(id, host, port, http, tls, None)?);
+        let slots = self.slots();
+        let server = Arc::new(UpstreamServer::new(id, host, port, http, tls, None, slots)?);
         known.insert(key, Arc::clone(&server));
         Ok(server)
     }
@@ -221,10 +248,10 @@ impl ServerRegistry {
             .keys()
             .filter(|key| matches!(key, ServerIdentity::Backend(..)))
             .count();
-        let id = if backends < BACKENDS_MAX {
-            Some(self.next_id.fetch_add(1, Relaxed))
+        let (id, slots) = if backends < BACKENDS_MAX {
+            (Some(self.next_id.fetch_add(1, Relaxed)), self.slots())
         } else {
-            None
+            (None, Arc::clone(&self.unremembered))
         };
         let server = Arc::new(UpstreamServer::new(
             id,
@@ -233,6 +260,7 @@ impl ServerRegistry {
             http,
             tls,
             Some(policy.clone()),
+            slots,
         )?);
         Ok(match id {
             Some(_) => Arc::clone(known.entry(key).or_insert(server)),
@@ -317,6 +345,10 @@ impl RouteEntry {
 }
 
 impl ServerGroup {
+    pub(super) fn servers(&self) -> &[Arc<UpstreamServer>] {
+        &self.servers
+    }
+
     /// The servers in the order in which a request tries them: round robin, healthy ones first.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
         let count = self.servers.len();

@@ -3,6 +3,7 @@
 mod access;
 mod connections;
 mod routes;
+mod strangers;
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use sluicegate_config as config;
 use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy, Quota};
-use sluicegate_server::Embedded;
+use sluicegate_server::{Embedded, UsedMemory};
 
 /// A running proxy; it ends when dropped.
 pub struct Edge {
     pub address: SocketAddr,
-    _server: Embedded,
+    server: Embedded,
 }
 
 impl Edge {
@@ -29,11 +29,30 @@ impl Edge {
     ) -> Self {
         let mut config = config(upstream, limits);
         set(&mut config);
-        let server = Embedded::start(config).unwrap();
+        Self::of(Embedded::start(config).unwrap())
+    }
+
+    /// The same without limits, where `used_memory` says how much memory is used.
+    pub fn with_used_memory(
+        upstream: SocketAddr,
+        set: impl FnOnce(&mut config::Config),
+        used_memory: Box<UsedMemory>,
+    ) -> Self {
+        let mut config = config(upstream, Vec::new());
+        set(&mut config);
+        Self::of(Embedded::with_used_memory(config, used_memory).unwrap())
+    }
+
+    fn of(server: Embedded) -> Self {
         Self {
             address: server.proxy_addresses()[0],
-            _server: server,
+            server,
         }
+    }
+
+    /// The address of the admin API, if it is on.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.server.admin_address()
     }
 }
 
@@ -65,11 +84,17 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             timeouts: config::Timeouts {
                 header: millis(2000),
                 idle: millis(2000),
+                stalled_client: millis(2000),
+                stalled_server: millis(10_000),
                 connect: millis(5000),
+                upstream_wait: millis(1000),
                 request: millis(10_000),
                 drain: millis(100),
             },
             max_connections: 10_000,
+            max_connections_per_upstream: 1_024,
+            max_connections_per_client: None,
+            max_buffered_per_connection: 1 << 20,
             bounds: config::Bounds {
                 header_bytes: 64 << 10,
                 headers: 100,
@@ -85,6 +110,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             listen: None,
             token_file: None,
         },
+        overload: config::Overload::default(),
         client_ip: config::ClientIp {
             trusted_proxies: Vec::new(),
             header: config::ProxyHeader::default(),

@@ -80,14 +80,33 @@ fn methods_that_are_not_in_capitals_are_refused() {
 #[test]
 fn a_rule_for_get_covers_head() {
     let recorder = UpstreamRecorder::start();
-    let reads = once("reads", Match::path("/reads").unwrap().methods(["GET"]));
-    let posts = once("posts", Match::path("/posts").unwrap().methods(["POST"]));
-    let edge = Edge::start(recorder.address, vec![reads, posts]);
-    let status = |method, path| http_client::request(edge.address, method, path, &[]).status();
-    assert_eq!(status("HEAD", "/reads"), 200);
-    assert_eq!(status("GET", "/reads"), 429);
-    assert_eq!(status("POST", "/posts"), 200);
-    assert_eq!(status("HEAD", "/posts"), 200);
+    let rules: [&[&str]; 5] = [
+        &["GET"],
+        &["POST"],
+        &["HEAD"],
+        &["POST", "GET"],
+        &["GET", "HEAD"],
+    ];
+    for (rule, [get, head, post, options]) in rules.into_iter().zip([
+        [429, 429, 200, 200],
+        [200, 200, 429, 200],
+        [200, 429, 200, 200],
+        [429, 429, 429, 200],
+        [429, 429, 200, 200],
+    ]) {
+        for (method, expected) in [
+            ("GET", get),
+            ("HEAD", head),
+            ("POST", post),
+            ("OPTIONS", options),
+        ] {
+            let limit = once("some", Match::default().methods(rule.iter().copied()));
+            let edge = Edge::start(recorder.address, vec![limit]);
+            let status = |method| http_client::request(edge.address, method, "/", &[]).status();
+            assert_eq!(status(rule[0]), 200, "{rule:?} is spent");
+            assert_eq!(status(method), expected, "{method} under {rule:?}");
+        }
+    }
 }
 
 #[test]
@@ -134,23 +153,31 @@ fn keys_by_path_do_not_distinguish_letters_by_case() {
 fn cookies_in_pieces_are_one_line_for_a_server_of_http1() {
     let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
-    let pieces = [("cookie", "a=1"), ("cookie", "b=2"), ("cookie", "c=3; d=4")];
-    assert_eq!(over_http2(&edge, &pieces), Some(200));
-    let lines = ["Cookie: a=1", "Cookie: b=2"];
-    http_client::request(edge.address, "GET", "/", &lines);
-    http_client::request(edge.address, "GET", "/", &lines[..1]);
-    let cookies: Vec<Vec<String>> = recorder
-        .requests()
-        .iter()
-        .map(|request| {
-            request
-                .header_values("cookie")
-                .iter()
-                .map(ToString::to_string)
-                .collect()
-        })
-        .collect();
-    assert_eq!(cookies, [["a=1; b=2; c=3; d=4"], ["a=1; b=2"], ["a=1"]]);
+    let cases: [(&[&str], &str); 10] = [
+        (&["a=1"], "a=1"),
+        (&["a=1", "b=2"], "a=1; b=2"),
+        (&["a=1", "b=2", "c=3; d=4"], "a=1; b=2; c=3; d=4"),
+        (&["a=1; b=2", "c=3"], "a=1; b=2; c=3"),
+        (&["b=2", "a=1"], "b=2; a=1"),
+        (&["a=1", "a=2"], "a=1; a=2"),
+        (&["a=\"1\"", "b=2"], "a=\"1\"; b=2"),
+        (&["a=1=2", "b"], "a=1=2; b"),
+        (&["a=1,b=2", "c=3"], "a=1,b=2; c=3"),
+        (&["a=1"; 20], &["a=1"; 20].join("; ")),
+    ];
+    for (pieces, joined) in cases {
+        let fields: Vec<_> = pieces.iter().map(|piece| ("cookie", *piece)).collect();
+        assert_eq!(over_http2(&edge, &fields), Some(200), "{pieces:?}");
+        let lines: Vec<String> = pieces
+            .iter()
+            .map(|piece| format!("Cookie: {piece}"))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        http_client::request(edge.address, "GET", "/", &lines);
+        for recorded in recorder.requests().iter().rev().take(2) {
+            assert_eq!(recorded.header_values("cookie"), [joined], "{pieces:?}");
+        }
+    }
 }
 
 #[test]
@@ -223,17 +250,27 @@ fn another_path_in_a_header_stays_with_the_client() {
             config.client_ip.trusted_proxies = trusted;
         })
     };
-    let lines = [
-        "X-Original-URL: /admin",
-        "X-Rewrite-URL: /admin",
-        "X_Original_Url: /admin",
+    let names = [
+        "X-Original-URL",
+        "x-rewrite-url",
+        "X-ORIGINAL-URL",
+        "X-Rewrite-Url",
     ];
-    for (edge, kept) in [(start(&[]), false), (start(&["127.0.0.0/8"]), true)] {
-        http_client::request(edge.address, "GET", "/", &lines);
-        let recorded = recorder.requests().pop().unwrap();
-        assert_eq!(recorded.header("x-original-url").is_some(), kept);
-        assert_eq!(recorded.header("x-rewrite-url").is_some(), kept);
-        assert_eq!(recorded.header("x_original_url"), None);
+    let twins = [
+        "X_Original_Url",
+        "X.Original.Url",
+        "X-Original_URL",
+        "x_rewrite_url",
+        "X-Rewrite.URL",
+        "X+Rewrite+URL",
+    ];
+    for (edge, is_trusted) in [(start(&[]), false), (start(&["127.0.0.0/8"]), true)] {
+        let all = names.map(|name| (name, is_trusted)).into_iter();
+        for (name, kept) in all.chain(twins.map(|name| (name, false))) {
+            http_client::request(edge.address, "GET", "/", &[&format!("{name}: /admin")]);
+            let recorded = recorder.requests().pop().unwrap();
+            assert_eq!(recorded.header(name).is_some(), kept, "{name}");
+        }
     }
 }
 
@@ -289,6 +326,48 @@ fn requests_that_are_refused_before_any_limit_count_too() {
             send(&edge, 2, method, target).status(),
             usual,
             "somebody else"
+        );
+    }
+}
+
+#[test]
+fn no_refusal_repeats_what_was_sent() {
+    let recorder = UpstreamRecorder::start();
+    let tenant = Limit::new("tenant", Quota::per_day(1).burst(1))
+        .key([KeyPart::header("X-Tenant-Id")])
+        .matching(Match::path("/tenant").unwrap());
+    let edge = Edge::with(recorder.address, vec![tenant], |config| {
+        config.proxy.as_mut().unwrap().refused_requests = None;
+    });
+    let spent = ["X-Tenant-Id: marker"];
+    http_client::request(edge.address, "GET", "/tenant", &spent);
+    for (method, target, line) in [
+        ("marker", "/", "X-A: 1"),
+        ("GET", "/marker%2f", "X-A: 1"),
+        ("GET", "/marker;a", "X-A: 1"),
+        ("GET", "/%c0%afmarker", "X-A: 1"),
+        ("GET", "/?marker%", "Host: marker"),
+        ("GET", "http://marker@a.example/", "X-A: 1"),
+        ("GET", "marker://a.example/", "X-A: 1"),
+        ("TRACE", "/marker", "X-A: marker"),
+        ("CONNECT", "marker:443", "X-A: marker"),
+        ("GET", "/tenant", "X-Tenant-Id: marker"),
+        ("GET", "/tenant", "X_Tenant_Id: marker"),
+        ("GET", "/tenant?marker", "X-Tenant-Id: mark\u{e9}marker"),
+        ("GET", "/", "Expect: marker"),
+        ("GET", "/", "Transfer-Encoding: marker"),
+        ("GET", "/", "Content-Length: marker"),
+        ("GET", "/", "marker X: 1"),
+    ] {
+        let answered = http_client::request(edge.address, method, target, &[line]);
+        let sent = format!("{method} {target} {line}");
+        assert!(
+            answered.status() >= 400 || answered.is_empty(),
+            "{sent}: {answered}"
+        );
+        assert!(
+            !answered.to_string().contains("marker"),
+            "{sent}: {answered}"
         );
     }
 }

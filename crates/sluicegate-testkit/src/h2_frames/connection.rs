@@ -1,6 +1,6 @@
 //! A connection that stays open for many frames.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,8 @@ use std::thread;
 
 use super::fields::{get_fields, status};
 use super::{
-    ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, read_frame,
+    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame,
+    read_frame,
 };
 use crate::{STEP_TIMEOUT, eventually, raw_socket};
 
@@ -35,6 +36,12 @@ pub struct Received {
     pub statuses: HashMap<u32, u16>,
     /// How many streams the peer has reset.
     pub resets: usize,
+    /// The streams that the peer has reset.
+    pub reset_streams: HashSet<u32>,
+    /// The bytes of each stream's body.
+    pub body_bytes: HashMap<u32, usize>,
+    /// The streams that the peer has ended.
+    pub ended_streams: HashSet<u32>,
     /// True once the peer has announced the end of the connection or has closed it.
     pub is_closed: bool,
 }
@@ -117,6 +124,9 @@ fn record_frames(mut stream: TcpStream, record: &Mutex<Received>) {
     let _ = stream.set_read_timeout(Some(STEP_TIMEOUT * 3));
     while let Ok(frame_in) = read_frame(&mut stream) {
         let mut received = lock(record);
+        if matches!(frame_in.kind, DATA | HEADERS) && frame_in.flags & END_STREAM != 0 {
+            received.ended_streams.insert(frame_in.stream);
+        }
         match frame_in.kind {
             // Trailers come second.
             HEADERS => {
@@ -126,7 +136,13 @@ fn record_frames(mut stream: TcpStream, record: &Mutex<Received>) {
                     .entry(frame_in.stream)
                     .or_insert_with(decode);
             }
-            RST_STREAM => received.resets += 1,
+            DATA => {
+                *received.body_bytes.entry(frame_in.stream).or_default() += frame_in.payload.len();
+            }
+            RST_STREAM => {
+                received.resets += 1;
+                received.reset_streams.insert(frame_in.stream);
+            }
             GOAWAY => received.is_closed = true,
             SETTINGS if frame_in.flags & ACK == 0 => {
                 let _ = stream.write_all(&frame(SETTINGS, ACK, 0, &[]));

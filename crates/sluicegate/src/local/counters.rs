@@ -19,7 +19,7 @@ use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp};
 use super::address::{CounterId, Forgivenesses, LimitPaces};
 use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
-use super::slot_update::{decide_word, update_slot};
+use super::slot_update::{SlotChange, decide_word, update_slot};
 use super::slot_word::SlotWord;
 use super::table::CounterTable;
 use crate::clock::Clock;
@@ -115,6 +115,34 @@ impl HashedCounters {
             return outcome;
         }
         self.decide_elsewhere(id, quota, cost, now)
+    }
+
+    /// The answer to a charge of a token bucket whose counter is in a slot, with the change that takes
+    /// it; nothing is stored. `None` for every other counter, and for a denial that must be written.
+    #[inline]
+    pub(super) fn look_at_slot(
+        &self,
+        id: CounterId<'_>,
+        quota: &Quota,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<(Outcome, SlotChange<'_>)> {
+        let Quota::TokenBucket(bucket) = quota else {
+            return None;
+        };
+        let hash = id.address(quota.pace());
+        let slot = self.table.find(hash)?;
+        let word = slot.read(hash)?;
+        let step = decide_word(word, bucket, cost, now);
+        let change = match step.next {
+            Next::Set(instant) if step.outcome.is_allowed() => {
+                SlotChange::new(slot, word, word.with(instant))
+            }
+            Next::Same if slot.still_holds(word) => SlotChange::new(slot, word, word),
+            _ => return None,
+        };
+        self.note_excess(id, quota, &step.outcome, now);
+        Some((step.outcome, change))
     }
 
     /// Notes a counter at the pace of its quota that denied a charge because it owes more than its

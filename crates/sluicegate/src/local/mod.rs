@@ -34,6 +34,7 @@ use crate::store::{Store, StoreError};
 use address::CounterId;
 use capacity::CounterCapacity;
 use counters::HashedCounters;
+use slot_update::SlotChange;
 
 /// The size of a [`LocalStore`].
 ///
@@ -134,9 +135,7 @@ impl LocalStore {
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
-            [only] if only.draw == Draw::Look => {
-                List::One(self.look_at(self.id(only), only, clock.now()))
-            }
+            [only] if only.draw == Draw::Look => List::One(self.look_at(only, clock.now())),
             // One counter changes atomically by itself.
             [only] => List::One(
                 self.counters
@@ -162,43 +161,48 @@ impl LocalStore {
         clock: &C,
         now: Timestamp,
     ) -> List<Outcome> {
-        let ids: Vec<_> = charges.iter().map(|charge| self.id(charge)).collect();
-        if let Some(denied) = self.denied_already(charges, &ids, now) {
+        let looks = charges.iter().map(|charge| self.look(charge, now));
+        let mut looks: List<Look<'_>> = looks.collect();
+        if let Some(denied) = self.denied_already(charges, &looks, now) {
             return denied;
         }
-        let mut outcomes = List::Empty;
-        let mut taken = Vec::with_capacity(charges.len());
-        for (charge, &id) in charges.iter().zip(&ids) {
+        for index in 0..charges.len() {
+            let charge = &charges[index];
+            let look = &mut looks[index];
             if charge.draw == Draw::Look {
                 // It had room a moment ago, and may do without for good.
-                outcomes.push(self.look_at(id, charge, now));
+                look.outcome = self.look_at(charge, now);
                 continue;
             }
-            let (outcome, before) = self.take(id, charge, now);
-            if charge.enforced && !outcome.is_allowed() {
-                for (index, before) in taken {
-                    let charge: &Charge<'_> = &charges[index];
-                    self.give_back(charge, before, now, clock.now());
-                }
-                // The charge that was denied keeps its answer; the others are only looked at.
-                let denied_by = |index| {
-                    if index == outcomes.len() {
-                        Some(outcome)
-                    } else {
-                        None
-                    }
-                };
-                let answer = |index| {
-                    denied_by(index).unwrap_or_else(|| self.peek(ids[index], &charges[index], now))
-                };
-                return (0..charges.len()).map(answer).collect();
+            self.take_looked(look, charge, now);
+            if charge.enforced && !look.outcome.is_allowed() {
+                return self.undo(charges, &looks, index, now, clock.now());
             }
-            if outcome.is_allowed() {
-                taken.push((outcomes.len(), before));
-            }
-            outcomes.push(outcome);
         }
-        outcomes
+        looks.iter().map(|look| look.outcome).collect()
+    }
+
+    /// Gives back the charges before the one at `denied`, which keeps its answer; the others are only
+    /// looked at.
+    #[cold]
+    fn undo(
+        &self,
+        charges: &[Charge<'_>],
+        looks: &[Look<'_>],
+        denied: usize,
+        taken_at: Timestamp,
+        now: Timestamp,
+    ) -> List<Outcome> {
+        for (charge, look) in charges.iter().zip(looks).take(denied) {
+            if charge.draw == Draw::Take && look.outcome.is_allowed() {
+                self.give_back(charge, look.before, taken_at, now);
+            }
+        }
+        let answer = |index: usize| match index == denied {
+            true => looks[index].outcome,
+            false => self.peek(looks[index].id, &charges[index], taken_at),
+        };
+        (0..charges.len()).map(answer).collect()
     }
 
     /// The answers to a request of which some enforced charge does not fit now; `None` when all
@@ -206,52 +210,47 @@ impl LocalStore {
     fn denied_already(
         &self,
         charges: &[Charge<'_>],
-        ids: &[CounterId<'_>],
+        looks: &[Look<'_>],
         now: Timestamp,
     ) -> Option<List<Outcome>> {
-        let looks: Vec<(Outcome, bool)> = charges
-            .iter()
-            .zip(ids)
-            .map(|(charge, id)| self.look(*id, charge, now))
-            .collect();
-        if !charges
-            .iter()
-            .zip(&looks)
-            .any(|(charge, (outcome, _))| charge.enforced && !outcome.is_allowed())
-        {
+        let both = || charges.iter().zip(looks);
+        if !both().any(|(charge, look)| charge.enforced && !look.outcome.is_allowed()) {
             return None;
         }
-        let answer =
-            |index: usize| self.answer_look(looks[index], ids[index], &charges[index], now);
-        Some((0..charges.len()).map(answer).collect())
+        let answer = |(charge, look)| self.answer_look(look, charge, now);
+        Some(both().map(answer).collect())
     }
 
     /// The answer to a charge that is not taken: as if it had cost nothing if it would fit, and else
     /// its denial, which may have to repair the counter.
-    fn look_at(&self, id: CounterId<'_>, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.answer_look(self.look(id, charge, now), id, charge, now)
+    fn look_at(&self, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+        self.answer_look(&self.look(charge, now), charge, now)
     }
 
-    fn answer_look(
-        &self,
-        looked: (Outcome, bool),
-        id: CounterId<'_>,
-        charge: &Charge<'_>,
-        now: Timestamp,
-    ) -> Outcome {
-        match looked {
-            (Outcome::Allowed { .. }, _) => self.peek(id, charge, now),
-            (_, true) => self.take(id, charge, now).0,
-            (outcome, false) => outcome,
+    fn answer_look(&self, look: &Look<'_>, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+        match look.outcome {
+            Outcome::Allowed { .. } => self.peek(look.id, charge, now),
+            _ if look.repairs => self.take(look.id, charge, now).0,
+            denied => denied,
         }
     }
 
     /// The answer to a charge if it came alone. Nothing is taken, but a denial under a quota that
-    /// was changed stores the converted counter. True when a denial has to be written: it repairs a
-    /// stored time that was absurdly far ahead.
-    fn look(&self, id: CounterId<'_>, charge: &Charge<'_>, now: Timestamp) -> (Outcome, bool) {
-        let repairs = Cell::new(false);
+    /// was changed stores the converted counter.
+    #[inline]
+    fn look<'s>(&'s self, charge: &Charge<'s>, now: Timestamp) -> Look<'s> {
+        let id = self.id(charge);
         let Charge { quota, cost, .. } = *charge;
+        if let Some((outcome, planned)) = self.counters.look_at_slot(id, &quota, cost, now) {
+            return Look {
+                id,
+                outcome,
+                repairs: false,
+                planned: Some(planned),
+                before: None,
+            };
+        }
+        let repairs = Cell::new(false);
         let outcome = self.counters.update(id, quota, cost, now, &|state| {
             let step = algorithm::decide(state, quota, cost, now);
             repairs.set(!step.outcome.is_allowed() && step.next != Next::Same);
@@ -260,7 +259,25 @@ impl LocalStore {
                 outcome: step.outcome,
             }
         });
-        (outcome, repairs.get())
+        Look {
+            id,
+            outcome,
+            repairs: repairs.get(),
+            planned: None,
+            before: None,
+        }
+    }
+
+    /// Takes a charge that was looked at: as it was planned then if its counter is still the same.
+    #[inline]
+    fn take_looked(&self, look: &mut Look<'_>, charge: &Charge<'_>, now: Timestamp) {
+        if let Some(planned) = &look.planned
+            && planned.store()
+        {
+            look.before = Some(State::Instant(planned.before(now)));
+        } else {
+            (look.outcome, look.before) = self.take(look.id, charge, now);
+        }
     }
 
     /// The answer to a charge of zero units.
@@ -340,6 +357,19 @@ impl LocalStore {
                 Step { next, outcome }
             });
     }
+}
+
+/// A charge that was looked at and not taken yet.
+struct Look<'a> {
+    id: CounterId<'a>,
+    /// The answer if it came alone.
+    outcome: Outcome,
+    /// A denial has to be written: it repairs a stored time that was absurdly far ahead.
+    repairs: bool,
+    /// The change that takes it, where its counter is in a slot.
+    planned: Option<SlotChange<'a>>,
+    /// The state of the counter before it was taken.
+    before: Option<State>,
 }
 
 /// A clock that shows a time that was read before, so that one request is decided at one instant.

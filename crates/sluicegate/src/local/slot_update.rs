@@ -36,6 +36,33 @@ pub(super) fn update_slot(
     }
 }
 
+/// A change of a slot that was computed and not stored yet.
+pub(super) struct SlotChange<'a> {
+    slot: &'a TableSlot,
+    word: SlotWord,
+    next: SlotWord,
+}
+
+impl<'a> SlotChange<'a> {
+    /// The change from the word that was read to another of the same key.
+    #[inline(always)]
+    pub(super) fn new(slot: &'a TableSlot, word: SlotWord, next: SlotWord) -> Self {
+        Self { slot, word, next }
+    }
+
+    /// Stores it; false when the slot has changed since its word was read.
+    #[inline(always)]
+    pub(super) fn store(&self) -> bool {
+        self.slot.advance(self.word, self.next)
+    }
+
+    /// The instant that the slot held before.
+    #[inline(always)]
+    pub(super) fn before(&self, now: Timestamp) -> Timestamp {
+        self.word.instant(now)
+    }
+}
+
 /// Waits a third of a microsecond, in which the quicker core does several decisions with the cache
 /// line it has: passing the line to and fro for every one of them costs both twice as much.
 #[cold]

@@ -8,8 +8,8 @@ use crate::summary::{and, quota_in_words, share_in_words, upstream_in_words};
 use crate::typed::{
     Admin, ApiKeys, BackendScheme, BackendUrlSettings, BodyStyle, Bounds, ClientIp, Config,
     CredentialPolicy, Decisions, DecisionsTls, ExternalService, ExternalSettings, GrpcCodec,
-    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Principals,
-    Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
+    HeaderFilter, HeaderStyle, JwksSource, JwksUrl, Jwt, Log, LogFormat, OnInvalid, Overload,
+    Principals, Proxy, Response, Route, ServiceAddress, Timeouts, Traces, Upstream,
 };
 
 /// Every setting of these sections.
@@ -18,6 +18,7 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         proxy,
         decisions,
         admin,
+        overload,
         client_ip,
         principals,
         external,
@@ -37,6 +38,8 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         self::proxy(proxy, settings);
     }
     listeners(decisions, admin, settings);
+    let Overload { memory } = overload;
+    settings.put("overload.memory", memory);
     let ClientIp {
         trusted_proxies,
         header,
@@ -80,6 +83,9 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         tls,
         timeouts,
         max_connections,
+        max_connections_per_upstream,
+        max_connections_per_client,
+        max_buffered_per_connection,
         bounds,
         refused_requests,
         proxy_protocol_from,
@@ -97,13 +103,19 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
     let Timeouts {
         header,
         idle,
+        stalled_client,
+        stalled_server,
         connect,
+        upstream_wait,
         request,
         drain,
     } = timeouts;
     settings.put("proxy.timeouts.header", header);
     settings.put("proxy.timeouts.idle", idle);
+    settings.put("proxy.timeouts.stalled_client", stalled_client);
+    settings.put("proxy.timeouts.stalled_server", stalled_server);
     settings.put("proxy.timeouts.connect", connect);
+    settings.put("proxy.timeouts.upstream_wait", upstream_wait);
     settings.put("proxy.timeouts.request", request);
     settings.put("proxy.timeouts.drain", drain);
     let Bounds {
@@ -113,6 +125,18 @@ fn proxy(proxy: &Proxy, settings: &mut Settings) {
         body_bytes,
     } = bounds;
     settings.put("proxy.max_connections", max_connections);
+    settings.put(
+        "proxy.max_connections_per_upstream",
+        max_connections_per_upstream,
+    );
+    settings.put(
+        "proxy.max_connections_per_client",
+        max_connections_per_client.map_or_else(|| "any number".to_owned(), |most| most.to_string()),
+    );
+    settings.put(
+        "proxy.max_buffered_per_connection",
+        max_buffered_per_connection,
+    );
     settings.put("proxy.max_header_bytes", header_bytes);
     settings.put("proxy.max_headers", headers);
     settings.put("proxy.max_target_bytes", target_bytes);

@@ -93,10 +93,14 @@ label! {
     Tls = "tls",
     /// The response took too long.
     Timeout = "timeout",
+    /// The response began and stopped in the middle.
+    Stalled = "stalled",
     /// The connection ended before the response did.
     Closed = "closed",
     /// The response was not valid HTTP.
     Protocol = "protocol",
+    /// No connection was free in time, and no further one is allowed.
+    Busy = "busy",
 }
 
 impl Label for ConnectionRefusal {

@@ -20,6 +20,14 @@ use prometheus_client::registry::Unit;
 
 use super::collectors::gauge;
 
+/// Memory of this process that is in RAM; `None` where the system does not tell.
+pub fn resident_bytes() -> Option<u64> {
+    static PAGE_BYTES: OnceLock<u64> = OnceLock::new();
+    let stat = read("/proc/self/stat")?;
+    let pages = Stat::parse(&stat)?.resident_pages;
+    Some(pages.saturating_mul(*PAGE_BYTES.get_or_init(page_bytes)))
+}
+
 /// Reads the process at each scrape.
 #[derive(Debug, Default)]
 pub(super) struct ProcessCollector {
@@ -96,13 +104,11 @@ struct Constants {
 
 impl Constants {
     fn read() -> Self {
-        // Linux gives every program these two numbers; the values after `unwrap_or` are usual ones.
-        const PAGE_SIZE: usize = 6;
         const CLOCK_TICK: usize = 17;
         let auxiliary = read_bytes("/proc/self/auxv").unwrap_or_default();
         Self {
             ticks_per_second: auxiliary_value(&auxiliary, CLOCK_TICK).unwrap_or(100),
-            page_bytes: auxiliary_value(&auxiliary, PAGE_SIZE).unwrap_or(4_096),
+            page_bytes: page_bytes(),
             boot: read("/proc/stat").as_deref().and_then(boot_time),
         }
     }
@@ -159,6 +165,13 @@ fn max_fds(limits: &str) -> Option<u64> {
 fn boot_time(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     line.trim().parse().ok()
+}
+
+/// Linux gives every program this number; 4,096 is the usual one.
+fn page_bytes() -> u64 {
+    const PAGE_SIZE: usize = 6;
+    let auxiliary = read_bytes("/proc/self/auxv").unwrap_or_default();
+    auxiliary_value(&auxiliary, PAGE_SIZE).unwrap_or(4_096)
 }
 
 /// A number of the auxiliary vector: pairs of a type and a value, each of the size of a pointer.

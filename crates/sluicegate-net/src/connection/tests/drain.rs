@@ -5,6 +5,7 @@ use std::ops::Range;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::lingering::Lingering;
 use crate::supervisor::DRAIN_QUIET;
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: c\r\n\r\n";
@@ -23,6 +24,7 @@ async fn serve_socket(
     let server = Arc::new(HttpServer {
         counters: Arc::default(),
         proxy_protocol_from: Vec::new(),
+        named_clients: None,
         ending,
     });
     let served = server.serve(Arc::new(PathHandler::default()), settings, stream, peer);

@@ -5,6 +5,7 @@
 //! `answer.rs` writes the response.
 
 mod answer;
+mod connection_use;
 mod descriptors;
 #[cfg(feature = "fuzz-internals")]
 pub(crate) mod fuzz_internals;
@@ -17,7 +18,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -37,6 +37,7 @@ use sluicegate_gate::telemetry::DecisionTransport;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 use sluicegate_net::{Lingering, StallTimeout, Transport};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::server::Grpc;
 use tonic::{Code, Status};
@@ -48,6 +49,7 @@ use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
 use self::answer::ChargeOutcomes;
+use self::connection_use::{ConnectionUse, Stay};
 use self::descriptors::{DescriptorCharges, DescriptorParts};
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::endpoint::{EndpointProtocol, EndpointTls};
@@ -63,7 +65,7 @@ const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
 
 /// The most bytes of a request message.
 const MESSAGE_MAX: usize = 64 * 1024;
-/// The time after which a connection without a first request is closed.
+/// The time that a message has to come and be answered, and a connection that was told so to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A service that is seldom called, so that the cost of its box does not matter.
@@ -123,7 +125,7 @@ impl EndpointProtocol for EnvoyProtocol {
     }
 }
 
-/// Serves one gateway until it goes, sends no request, or the process ends.
+/// Serves one gateway until it goes, has no use for its connection, or the process ends.
 async fn serve(
     services: Arc<SideServices>,
     state: Arc<DecisionsState>,
@@ -131,33 +133,37 @@ async fn serve(
     peer: SocketAddr,
 ) {
     let mut ending = state.ending.clone();
-    let has_asked = Arc::new(AtomicBool::new(false));
+    let used = Arc::new(ConnectionUse::default());
     let answering = {
-        let has_asked = Arc::clone(&has_asked);
+        let used = Arc::clone(&used);
         service_fn(move |request| {
-            has_asked.store(true, Ordering::Relaxed);
             let (services, state) = (Arc::clone(&services), Arc::clone(&state));
-            async move { Ok::<_, Infallible>(respond(&services, state, peer, request).await) }
+            let used = Arc::clone(&used);
+            async move { Ok::<_, Infallible>(respond(&services, state, &used, peer, request).await) }
         })
     };
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
-    let mut first = pin!(tokio::time::sleep(PATIENCE));
-    let mut is_young = true;
-    loop {
+    let mut time = pin!(tokio::time::sleep(ConnectionUse::FIRST));
+    let (mut stays, mut was_checked) = (false, false);
+    // The time for calls under way; when the process ends, it is the one that waits.
+    let longest = loop {
         tokio::select! {
             // An error ends this connection only; its gateway sees it close.
             _ = connection.as_mut() => return,
-            _ = ending.wait_for(|ending| *ending) => break,
-            () = first.as_mut(), if is_young => {
-                is_young = false;
-                if !has_asked.load(Ordering::Relaxed) {
-                    return;
+            _ = ending.wait_for(|ending| *ending) => break Duration::MAX,
+            () = time.as_mut(), if !stays => match used.next() {
+                Stay::Forever => stays = true,
+                Stay::For(longer) => {
+                    was_checked = true;
+                    time.as_mut().reset(Instant::now() + longer);
                 }
-            }
+                Stay::No if was_checked => break PATIENCE,
+                Stay::No => return,
+            },
         }
-    }
+    };
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    let _ = tokio::time::timeout(longest, connection).await;
 }
 
 /// The settings of HTTP/2, with bounds against floods of streams and resets.
@@ -183,12 +189,14 @@ fn builder() -> http2::Builder<TokioExecutor> {
 async fn respond(
     services: &SideServices,
     state: Arc<DecisionsState>,
+    used: &ConnectionUse,
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
         // Health checks of a process manager have no token to show.
+        used.record_health_check();
         &services.health
     } else if let Some(token) = &state.token
         && !SharedToken::in_either_header(request.headers())
@@ -200,6 +208,7 @@ async fn respond(
             .decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
         return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
     } else if path == SHOULD_RATE_LIMIT {
+        used.record_call();
         let call =
             DecisionCall::begin(&state.gate, DecisionProtocol::Grpc, request.headers(), peer);
         let response = should_rate_limit(&state, &call, request).await;
@@ -212,16 +221,24 @@ async fn respond(
         );
         return response;
     } else if path.starts_with(REFLECTION) {
+        used.record_call();
         &services.reflection
     } else if path.starts_with(REFLECTION_ALPHA) {
+        used.record_call();
         &services.reflection_alpha
     } else {
         return Status::new(Code::Unimplemented, "there is no such service here").into_http();
     };
-    match beside.clone().oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
+    match tokio::time::timeout(PATIENCE, beside.clone().oneshot(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(_) => too_slow(),
     }
+}
+
+/// The response to a call whose message did not come in time.
+fn too_slow() -> Response<Body> {
+    Status::deadline_exceeded("the message took too long").into_http()
 }
 
 /// Decodes the request message, decides, and encodes the response.
@@ -239,10 +256,12 @@ async fn should_rate_limit(
                 .map(tonic::Response::new)
         }
     });
-    Grpc::new(codec)
-        .max_decoding_message_size(MESSAGE_MAX)
-        .unary(ask, request)
-        .await
+    let mut service = Grpc::new(codec).max_decoding_message_size(MESSAGE_MAX);
+    let answered = tokio::time::timeout(PATIENCE, service.unary(ask, request)).await;
+    answered.unwrap_or_else(|_| {
+        call.refuse(&state.gate, DecisionAnswer::Refused);
+        too_slow()
+    })
 }
 
 /// Takes the charges of all descriptors or none. If they pass, the refunds of descriptors with

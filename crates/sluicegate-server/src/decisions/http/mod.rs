@@ -59,6 +59,7 @@ impl HttpProtocol {
                 // Not those of the metrics, which count the clients of the proxy.
                 counters: Arc::default(),
                 proxy_protocol_from: Vec::new(),
+                named_clients: None,
                 ending: ending.clone(),
             }),
             settings: ConnectionSettings {
@@ -69,6 +70,7 @@ impl HttpProtocol {
                     target_bytes: HEADER_BYTES_MAX,
                     body_bytes: None,
                 },
+                buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,
                 tls: None,
             },
         }
@@ -112,9 +114,11 @@ impl Handler for DecisionsState {
             return response;
         }
         let reply = routes::answer(&connection.handler, connection.peer, &parts, &mut body).await;
+        let is_unadmitted = reply.extensions().get::<routes::Unadmitted>().is_some();
         let mut response = HttpResponse::from(reply);
         // A body that was not needed is drained so that the connection can be reused.
-        response.closes = !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
+        response.closes =
+            is_unadmitted || !body.is_end_stream() && !Box::pin(body.drain(&parts.headers)).await;
         response
     }
 

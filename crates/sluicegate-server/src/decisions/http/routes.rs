@@ -82,7 +82,8 @@ pub(super) async fn answer(
     body: &mut ClientBody,
 ) -> HttpReply {
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
-        return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
+        let nothing = Problem::new(StatusCode::NOT_FOUND, "there is nothing here");
+        return unadmitted(nothing.into());
     };
     let call = DecisionCall::begin(&state.gate, route.protocol(), &parts.headers, peer);
     let reply = answer_at(state, &call, (route, rest), peer, parts, body).await;
@@ -113,7 +114,7 @@ async fn answer_at(
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, challenge);
         }
-        return reply;
+        return unadmitted(reply);
     }
     if let Route::Authorize(flavour) = route {
         // Drains the body so that the connection can be reused.
@@ -152,6 +153,17 @@ async fn answer_at(
     let answered = Box::pin(answer_json(state, call, route, &body)).await;
     answered.unwrap_or_else(HttpReply::from)
 }
+
+/// Marks the answer to somebody who was not admitted: the connection ends with it. Gateways keep
+/// theirs, and whoever cannot ask must not hold a place that belongs to them.
+fn unadmitted(mut reply: HttpReply) -> HttpReply {
+    reply.extensions_mut().insert(Unadmitted);
+    reply
+}
+
+/// The mark of [`unadmitted`].
+#[derive(Clone, Copy)]
+pub(super) struct Unadmitted;
 
 /// Checks the token of a request. Gateways pass on the `Authorization` of their clients, so they
 /// show the token in another header.

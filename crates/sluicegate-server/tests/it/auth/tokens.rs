@@ -96,6 +96,12 @@ fn other_schemes_are_refused() {
         "JWT a.b.c",
         "DPoP a.b.c",
         "Negotiate a",
+        "Digest username=a",
+        "ApiKey a",
+        "AWS4-HMAC-SHA256 Credential=a",
+        "Bearer2 a.b.c",
+        "NTLM a",
+        "Hawk id=a",
     ] {
         match ask(&authenticator, &[("authorization", line)]) {
             Identity::Refused(refusal) => {

@@ -298,10 +298,7 @@ fn judge(
     };
     let of_code = |codes: &[u32]| {
         let code = received.code()?;
-        // hyper ends a connection with PROTOCOL_ERROR where the RFC has a code of its own for the
-        // mistake. Clients must not depend on the difference, so it is allowed here.
-        let is_general = kind == GOAWAY && code == PROTOCOL;
-        Some(match codes.contains(&code) || is_general {
+        Some(match codes.contains(&code) {
             true => Ok(()),
             false => Err(format!("error code {code} instead of one of {codes:?}")),
         })
