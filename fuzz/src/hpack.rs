@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
         let block = input.take(length);
         let fields = decoder.decode(block);
         assert_eq!(fields, twin.decode(block), "a decoder has no other state");
-        let Ok(fields) = fields else { return };
+        let Some(fields) = fields else { return };
         // A byte makes one field at most: nobody gets more of us than was sent.
         assert!(fields.len() <= block.len());
         fields.iter().flatten().for_each(check);
@@ -40,5 +40,5 @@ fn check(field: &DecodedField) {
         size: plain_size,
         ..field.clone()
     };
-    assert_eq!(again, Ok(vec![Some(expected)]));
+    assert_eq!(again, Some(vec![Some(expected)]));
 }

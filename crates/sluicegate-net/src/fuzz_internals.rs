@@ -151,14 +151,14 @@ impl BlockDecoder {
         Self(Decoder::new())
     }
 
-    /// The fields of a block, `None` for those that are no fields of HTTP; an error ends the
-    /// connection.
-    pub fn decode(&mut self, block: &[u8]) -> Result<Vec<Option<DecodedField>>, ()> {
+    /// The fields of a block, `None` for those that are no fields of HTTP; without any, the block
+    /// ends the connection.
+    pub fn decode(&mut self, block: &[u8]) -> Option<Vec<Option<DecodedField>>> {
         let mut fields = Vec::new();
         let decoded = self
             .0
             .decode(block, |field| fields.push(decoded_field(field)));
-        decoded.map(|()| fields).map_err(|_| ())
+        decoded.is_ok().then_some(fields)
     }
 }
 
