@@ -124,9 +124,9 @@ fn reference(bytes: &[u8]) -> ChunkedBody {
 /// The bytes before the next line end, if that is CR LF, and those behind it.
 fn take_line(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
-    let (line, rest) = bytes.split_at(end);
-    let line = line.strip_suffix(b"\r");
-    Some((line, &rest[1..]))
+    let line = bytes[..end].strip_suffix(b"\r");
+    let rest = &bytes[end + 1..];
+    Some((line, rest))
 }
 
 fn chunk_size(line: &[u8]) -> Option<u64> {

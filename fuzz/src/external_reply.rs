@@ -15,7 +15,8 @@ pub fn run(data: &[u8]) {
     let format = *input.one_of(&FORMATS);
     let bytes = input.rest();
     let limits = check_reply(format, bytes, &BACKENDS);
-    if format == ReplyFormat::PlainJson && limits.is_some() {
+    let is_plain_json = format == ReplyFormat::PlainJson;
+    if is_plain_json && limits.is_some() {
         let over_grpc = check_reply(ReplyFormat::GrpcJson, bytes, &BACKENDS);
         assert_eq!(over_grpc, limits, "the same JSON over gRPC");
     }

@@ -26,7 +26,8 @@ pub fn run(data: &[u8]) {
     if data.len() > 8 * 1024 {
         return;
     }
-    let ours = ReadRequests::read(data, data.len());
+    let length = data.len();
+    let ours = ReadRequests::read(data, length);
     let valid: Vec<&ReadRequest> = ours
         .requests
         .iter()

@@ -16,13 +16,16 @@ use sluicegate_net::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use crate::input::fits_one_line;
+use crate::input::{InputBytes, fits_one_line};
 use crate::written_client::WrittenClient;
 
-/// The input is what a client sends behind the preface.
+/// The first byte is the length of the pieces that are read; the rest is what a client sends behind
+/// the preface.
 pub fn run(data: &[u8]) {
-    let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", data].concat();
-    let (client, received) = WrittenClient::new(&sent);
+    let mut input = InputBytes::new(data);
+    let piece = 1 + 16 * usize::from(input.byte());
+    let sent = [PREFACE, input.rest()].concat();
+    let (client, received) = WrittenClient::in_pieces(&sent, piece);
     BED.with(|bed| {
         let server = Arc::clone(&bed.server);
         let handler = Arc::clone(&bed.handler);
@@ -33,6 +36,8 @@ pub fn run(data: &[u8]) {
     });
     check_frames(&received.take());
 }
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const BOUNDS: Bounds = Bounds {
     header_bytes: 4 * 1024,
@@ -75,7 +80,7 @@ impl ServerBed {
                     header: long,
                     idle: long,
                     unread: long,
-                    unread_bytes_min: 0,
+                    unread_bytes_min: 1,
                 }),
                 bounds: BOUNDS,
                 buffered_bytes_max: ConnectionSettings::BUFFERED_BYTES_MAX,

@@ -62,6 +62,13 @@ impl<'a> InputBytes<'a> {
         line.unwrap_or_default()
     }
 
+    /// So many bytes, or those that are left.
+    pub(crate) fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
     /// Everything that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)

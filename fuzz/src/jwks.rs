@@ -9,7 +9,8 @@ use sluicegate_gate::fuzz_internals::parse_key_set;
 pub fn run(data: &[u8]) {
     let parsed = parse_key_set(data, &ALGORITHMS);
     assert_eq!(parsed, parse_key_set(data, &ALGORITHMS));
-    let document: Option<Value> = serde_json::from_slice(data).ok();
+    let document = serde_json::from_slice::<Value>(data);
+    let document = document.ok();
     let keys = document
         .as_ref()
         .and_then(|set| set.get("keys")?.as_array());

@@ -95,7 +95,8 @@ fn signed(header: &[u8], claims: &[u8]) -> Vec<u8> {
 /// Header and claims of a token that was accepted, after its signature was checked here.
 fn verified_parts(value: &[u8]) -> [Vec<u8>; 2] {
     let text = str::from_utf8(value).expect("an accepted token is text");
-    let token = text.rsplit(' ').next().unwrap_or_default();
+    let mut words = text.rsplit(' ');
+    let token = words.next().unwrap_or_default();
     let parts: Vec<&str> = token.split('.').collect();
     let [header, claims, signature] = parts[..] else {
         panic!("a token of {} parts", parts.len());

@@ -16,7 +16,7 @@ mod written_client;
 // Sent by clients.
 pub mod chunked;
 pub mod forwarded;
-pub mod header_blocks;
+pub mod hpack;
 pub mod http1_hyper;
 pub mod http1_request;
 pub mod http2_server;
@@ -75,7 +75,7 @@ targets![
     external_reply,
     forwarded,
     grpc_descriptors,
-    header_blocks,
+    hpack,
     http1_hyper,
     http1_request,
     http1_response,

@@ -107,12 +107,13 @@ fn charge_of(input: &mut InputBytes<'_>, quotas: &[Quota; 3], bases: &[Pace; 3])
     let counter = input.below(3);
     let quota = quotas[usize::from(counter)];
     let choice = input.byte();
+    let limit = quota.limit();
     let cost = match choice & 7 {
         0 => 0,
         1..=3 => 1,
-        4 => quota.limit(),
-        5 => quota.limit().saturating_add(1),
-        6 => quota.limit() / 2,
+        4 => limit,
+        5 => limit.saturating_add(1),
+        6 => limit / 2,
         _ => input.number(u64::MAX),
     };
     ScriptCharge {
@@ -210,7 +211,9 @@ impl LuaScripts {
     }
 
     fn value(&self, key: &str) -> Option<String> {
-        let values: Table = self.lua.globals().get("values").expect("a table");
+        let globals = self.lua.globals();
+        let values: mlua::Result<Table> = globals.get("values");
+        let values = values.expect("a table");
         values.get(key).expect("a text or nothing")
     }
 }

@@ -43,7 +43,10 @@ enum PathByte {
 
 fn reference(path: &str) -> Option<String> {
     let bytes = decoded(path.as_bytes())?;
-    if bytes.first() != Some(&PathByte::Slash) || has_overlong(&bytes) {
+    if bytes.first() != Some(&PathByte::Slash) {
+        return None;
+    }
+    if has_overlong(&bytes) {
         return None;
     }
     let segments: Vec<String> = bytes

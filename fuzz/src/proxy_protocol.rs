@@ -44,7 +44,8 @@ fn check_beginning(bytes: &[u8]) {
         return;
     };
     assert!(more > 0);
-    let longer = [bytes, &vec![b'\n'; more - 1]].concat();
+    let mut longer = bytes.to_vec();
+    longer.resize(bytes.len() + more - 1, b'\n');
     let parsed = parse_proxy_header(&longer);
     assert!(
         !matches!(parsed, Ok(ProxyHeader::Complete { .. })),

@@ -23,8 +23,9 @@ pub fn run(data: &[u8]) {
     match (parse_rate(text), reference_rate(text)) {
         (Ok((count, period)), expected) => {
             assert!(count > 0 && period > Nanos::ZERO);
-            assert_eq!(Some((count, period.get())), expected);
-            let again = format!("{count}/{}ns", period.get());
+            let nanos = period.get();
+            assert_eq!(Some((count, nanos)), expected);
+            let again = format!("{count}/{nanos}ns");
             assert_eq!(parse_rate(&again), Ok((count, period)));
         }
         (Err(_), expected) => assert_eq!(expected, None),
@@ -141,8 +142,9 @@ fn check_spellings(span: Nanos) {
     assert_eq!(parse_duration(&format!("{nanos}ns")), Ok(span));
     let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     assert_eq!(parse_duration(&format!("{seconds}.{rest:09}s")), Ok(span));
-    let (hours, seconds) = (seconds / 3_600, seconds % 3_600);
-    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    let hours = seconds / 3_600;
+    let minutes = seconds / 60 % 60;
+    let seconds = seconds % 60;
     let text = format!("{hours} hours {minutes}m {seconds}.{rest:09}s");
     assert_eq!(parse_duration(&text), Ok(span));
 }

@@ -21,7 +21,8 @@ pub fn run(data: &[u8]) {
         .collect();
     let again = parse_commands(&written, piece);
     assert_eq!(again.commands, whole.commands);
-    assert_eq!((again.left, again.error), (0, None));
+    assert_eq!(again.left, 0);
+    assert_eq!(again.error, None);
 }
 
 fn array(words: &[Vec<u8>]) -> Vec<u8> {

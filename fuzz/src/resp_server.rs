@@ -69,7 +69,8 @@ limits:
 "#;
 
 thread_local! {
-    static SERVER: OnceCell<(Runtime, RespServer)> = const { OnceCell::new() };
+    static SERVER: OnceCell<(Runtime, RespServer)> =
+        const { OnceCell::new() };
 }
 
 fn start() -> (Runtime, RespServer) {

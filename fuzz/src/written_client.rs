@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(crate) struct WrittenClient {
     sent: Vec<u8>,
     read: usize,
+    /// The most bytes of one read.
+    piece: usize,
     received: ReceivedBytes,
 }
 
@@ -29,10 +31,16 @@ impl ReceivedBytes {
 impl WrittenClient {
     /// A client that sends these bytes and then closes; and what it will have received.
     pub(crate) fn new(sent: &[u8]) -> (Self, ReceivedBytes) {
+        Self::in_pieces(sent, usize::MAX)
+    }
+
+    /// The same, of which no read gets more than `piece` bytes.
+    pub(crate) fn in_pieces(sent: &[u8], piece: usize) -> (Self, ReceivedBytes) {
         let received = ReceivedBytes::default();
         let client = Self {
             sent: sent.to_vec(),
             read: 0,
+            piece,
             received: received.clone(),
         };
         (client, received)
@@ -46,7 +54,8 @@ impl AsyncRead for WrittenClient {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let unread = &self.sent[self.read..];
-        let length = unread.len().min(buf.remaining());
+        let room = buf.remaining();
+        let length = unread.len().min(room).min(self.piece);
         buf.put_slice(&unread[..length]);
         self.read += length;
         Poll::Ready(Ok(()))

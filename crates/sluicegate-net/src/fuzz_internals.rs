@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_config::Bounds;
 
 use crate::client_wire::{HeadError, RequestHeadReader};
-use crate::hpack::{self, FieldName, FieldValue};
+use crate::hpack::{Decoder, Field, FieldName, FieldValue, push_field};
 use crate::http1_client::take_response_head;
 use crate::validate::{BodyEnd, InvalidRequest};
 use crate::wire::{ChunkDecoder, Decoded, Framing};
@@ -127,39 +127,66 @@ impl BodyDecoder {
     }
 }
 
-/// Decodes the header blocks of a connection of HTTP/2.
-pub struct HeaderBlocks(hpack::Decoder);
+/// Decodes the header blocks of one connection of HTTP/2.
+pub struct BlockDecoder(Decoder);
 
-/// Name and value of a header field.
-pub type HeaderField = (Vec<u8>, Vec<u8>);
+/// A field whose name and value are those of a field of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodedField {
+    /// The name, with the colon of a pseudo header.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// Size by which tables and lists are measured.
+    pub size: usize,
+}
 
-impl HeaderBlocks {
+impl BlockDecoder {
     /// A connection of which nothing has come.
     #[expect(
         clippy::new_without_default,
         reason = "a connection begins, it has no default"
     )]
     pub fn new() -> Self {
-        Self(hpack::Decoder::new())
+        Self(Decoder::new())
     }
 
-    /// The headers of the next block, and the size of all of its fields; `None` when the block
-    /// cannot be decoded.
-    pub fn decode(&mut self, block: &[u8]) -> Option<(Vec<HeaderField>, usize)> {
-        let (mut headers, mut size) = (Vec::new(), 0);
-        let decoded = self.0.decode(block, |field| {
-            size += field.size;
-            if let (FieldName::Header(name), FieldValue::Header(value)) =
-                (&field.name, &field.value)
-            {
-                headers.push((name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec()));
-            }
-        });
-        decoded.ok().map(|()| (headers, size))
+    /// The fields of a block, `None` for those that are no fields of HTTP; without any, the block
+    /// ends the connection.
+    pub fn decode(&mut self, block: &[u8]) -> Option<Vec<Option<DecodedField>>> {
+        let mut fields = Vec::new();
+        let decoded = self
+            .0
+            .decode(block, |field| fields.push(decoded_field(field)));
+        decoded.is_ok().then_some(fields)
     }
 }
 
-/// Appends a field to a header block, as responses are written.
-pub fn push_header(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    hpack::push_field(block, name, value);
+/// Appends a field to a block.
+pub fn encode_field(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    push_field(block, name, value);
+}
+
+fn decoded_field(field: &Field) -> Option<DecodedField> {
+    let name = match &field.name {
+        FieldName::Method => ":method",
+        FieldName::Scheme => ":scheme",
+        FieldName::Authority => ":authority",
+        FieldName::Path => ":path",
+        FieldName::Header(name) => name.as_str(),
+        FieldName::OtherPseudo | FieldName::Malformed => return None,
+    };
+    let value = match &field.value {
+        FieldValue::Method(method) => method.as_str().as_bytes(),
+        FieldValue::Scheme(scheme) => scheme.as_str().as_bytes(),
+        FieldValue::Authority(authority) => authority.as_str().as_bytes(),
+        FieldValue::Path(path) => path.as_str().as_bytes(),
+        FieldValue::Header(value) => value.as_bytes(),
+        FieldValue::Malformed => return None,
+    };
+    Some(DecodedField {
+        name: name.as_bytes().to_vec(),
+        value: value.to_vec(),
+        size: field.size,
+    })
 }

@@ -60,12 +60,13 @@ fn forwarded_for(element: &str) -> Option<&str> {
     }
 }
 
-/// A value without its quotes; `None` when only one of them is there.
+/// A value without its quotes; `None` when only one of them is there, or one within the value.
 fn unquoted(value: &str) -> Option<&str> {
-    match value.strip_prefix('"') {
-        Some(rest) => rest.strip_suffix('"'),
-        None => Some(value),
-    }
+    let bare = match value.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"')?,
+        None => value,
+    };
+    (!bare.contains('"')).then_some(bare)
 }
 
 #[cfg(test)]
@@ -97,6 +98,8 @@ mod tests {
             "for =192.0.2.60",
             "for=192.0.2.60;for=192.0.2.61",
             "for=\"192.0.2.60",
+            "for=\"[2001:db8::1%\"0]\"",
+            "for=192.0.2.60\"\"",
             "for=\"192.0.2.\\60\"",
             "fort=192.0.2.60",
         ] {
