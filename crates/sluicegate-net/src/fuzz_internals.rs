@@ -3,6 +3,8 @@
 //! Outside of a test they are reached through a socket only. Nothing here has a behaviour of its
 //! own: a target that finds something has found it in the parser.
 
+use std::ops::ControlFlow;
+
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -155,9 +157,10 @@ impl BlockDecoder {
     /// ends the connection.
     pub fn decode(&mut self, block: &[u8]) -> Option<Vec<Option<DecodedField>>> {
         let mut fields = Vec::new();
-        let decoded = self
-            .0
-            .decode(block, |field| fields.push(decoded_field(field)));
+        let decoded = self.0.decode(block, |field| {
+            fields.push(decoded_field(field));
+            ControlFlow::Continue(())
+        });
         decoded.is_ok().then_some(fields)
     }
 }

@@ -1,5 +1,7 @@
 //! Decoding of header blocks.
 
+use std::ops::ControlFlow;
+
 use super::dynamic_table::DynamicTable;
 use super::field::{Field, FieldName};
 use super::{HpackError, huffman, integer, static_table};
@@ -25,26 +27,26 @@ impl Decoder {
         }
     }
 
-    /// Decodes a whole block and calls `each` with its fields. After an error the connection
-    /// cannot go on; a field that is no field of HTTP is none.
+    /// Decodes a whole block and calls `each` with its fields, as long as it wants more. After an
+    /// error the connection cannot go on; a field that is no field of HTTP is none.
     pub(crate) fn decode(
         &mut self,
         mut block: &[u8],
-        mut each: impl FnMut(&Field),
+        mut each: impl FnMut(&Field) -> ControlFlow<()>,
     ) -> Result<(), HpackError> {
         let mut is_first = true;
         while let Some(first) = block.first() {
-            block = match *first {
+            let flow;
+            (block, flow) = match *first {
                 0x80.. => {
                     let (number, rest) = integer::decode(block, 7)?;
-                    each(self.field(number)?);
-                    rest
+                    (rest, each(self.field(number)?))
                 }
                 0x40.. => {
                     let (field, rest) = self.literal(block, 6)?;
-                    each(&field);
+                    let flow = each(&field);
                     self.table.insert(field);
-                    rest
+                    (rest, flow)
                 }
                 0x20.. if is_first => {
                     block = self.resize(block)?;
@@ -54,10 +56,12 @@ impl Decoder {
                 // Without indexing, and never indexed: the same to us, who index nothing.
                 _ => {
                     let (field, rest) = self.literal(block, 4)?;
-                    each(&field);
-                    rest
+                    (rest, each(&field))
                 }
             };
+            if flow.is_break() {
+                return Err(HpackError);
+            }
             is_first = false;
         }
         Ok(())
@@ -144,6 +148,7 @@ mod tests {
                 name => format!("{name:?}"),
             };
             fields.push(format!("{name}: {value}"));
+            ControlFlow::Continue(())
         })?;
         Ok(fields)
     }
@@ -212,7 +217,10 @@ mod tests {
         let mut sizes = Vec::new();
         let block = [&[0x40, 1, b'x', 2, b'a', b'b', 0x7e, 0, 0xbe][..]].concat();
         Decoder::new()
-            .decode(&block, |field| sizes.push(field.size))
+            .decode(&block, |field| {
+                sizes.push(field.size);
+                ControlFlow::Continue(())
+            })
             .unwrap();
         assert_eq!(sizes, [35, 33, 33]);
     }
@@ -226,6 +234,7 @@ mod tests {
                 if let FieldValue::Header(value) = &field.value {
                     values.push(value.clone());
                 }
+                ControlFlow::Continue(())
             })
             .unwrap();
         let places: Vec<_> = values
@@ -240,7 +249,7 @@ mod tests {
         fn any_bytes_are_fields_or_an_error(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 1..10)) {
             let mut decoder = Decoder::new();
             for block in blocks {
-                if decoder.decode(&block, |_| {}).is_err() {
+                if decoder.decode(&block, |_| ControlFlow::Continue(())).is_err() {
                     break;
                 }
             }

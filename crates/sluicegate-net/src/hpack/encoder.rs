@@ -59,6 +59,8 @@ fn push_length(out: &mut Vec<u8>, length: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::super::{Decoder, FieldName, FieldValue};
     use super::*;
 
@@ -83,6 +85,7 @@ mod tests {
                 {
                     read.push((name.as_str().to_owned(), value.to_str().unwrap().to_owned()));
                 }
+                ControlFlow::Continue(())
             })
             .unwrap();
         assert_eq!(

@@ -35,8 +35,9 @@ pub(super) const WRITE_BYTES: usize = 128 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 /// Turns after which others have theirs.
 const TURNS_MAX: usize = 32;
-/// The same for requests: a read can bring a thousand of them, each of which is answered or counted.
-pub(super) const REQUESTS_MAX: usize = 8;
+/// The same for headers: a read can bring a thousand of them, each of which is unpacked, and answered
+/// or counted.
+pub(super) const HEADERS_MAX: usize = 8;
 /// Streams that we have reset, and on which frames may still come.
 const RESETS_KEPT: usize = 128;
 /// Payload of the PING whose answer shows that the client knows of the end.
@@ -127,8 +128,8 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) sent_in_tick: u64,
     /// Ticks of the timer that were looked at.
     ticks: u32,
-    /// Requests that have begun since others had their turn.
-    pub(super) begun: usize,
+    /// Headers that have come since others had their turn.
+    pub(super) headers: usize,
     /// Whole frames wait in `input` until others had their turn.
     pub(super) has_frames: bool,
     /// The client has announced the end of the connection.
@@ -207,7 +208,7 @@ where
             held_up: 0,
             sent_in_tick: 0,
             ticks: 0,
-            begun: 0,
+            headers: 0,
             has_frames: false,
             client_ends: false,
             phase: Phase::Open,
@@ -268,7 +269,7 @@ where
             let Ok(has_read) = self.turn(cx) else {
                 return Poll::Ready(());
             };
-            if self.begun >= REQUESTS_MAX {
+            if self.headers >= HEADERS_MAX {
                 break;
             }
             if self.comes_to_its_end() || has_read {
@@ -481,7 +482,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.ready.begin();
-        this.begun = 0;
+        this.headers = 0;
         this.run(cx)
     }
 }

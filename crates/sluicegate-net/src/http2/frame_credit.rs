@@ -101,6 +101,11 @@ impl FrameCredit {
         })
     }
 
+    /// A header was larger than allowed, and was unpacked for nothing.
+    pub(super) fn refused_header(&mut self) -> Result<(), ErrorCode> {
+        self.spend(100)
+    }
+
     fn spend(&mut self, price: i64) -> Result<(), ErrorCode> {
         self.credit = (self.credit - price).min(Self::MOST);
         if self.credit < 0 {
@@ -163,6 +168,13 @@ mod tests {
             });
             assert!(refused.unwrap() <= most, "{code:?}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn headers_that_are_too_large_end_soon() {
+        let mut credit = FrameCredit::new();
+        let taken = (0..1_000).take_while(|_| credit.refused_header().is_ok());
+        assert_eq!(taken.count(), 10);
     }
 
     #[test]

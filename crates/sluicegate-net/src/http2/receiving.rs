@@ -1,6 +1,6 @@
 //! Frames of the client: what each of them means, and what is wrong with it (RFC 9113, section 6).
 
-use super::driver::{Driver, HeaderBlock, REQUESTS_MAX};
+use super::driver::{Driver, HeaderBlock, HEADERS_MAX};
 use super::frame::{
     self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, WINDOW_MAX, flag, kind, setting,
 };
@@ -40,7 +40,8 @@ where
     pub(super) fn follow_frames(&mut self, mut bytes: &[u8]) -> Result<usize, ErrorCode> {
         let length = bytes.len();
         while let Some(head) = FrameHead::parse(bytes) {
-            if self.begun >= REQUESTS_MAX {
+            // A reset that follows a header is seen before others have their turn.
+            if self.headers >= HEADERS_MAX && head.kind == kind::HEADERS {
                 self.has_frames = true;
                 break;
             }

@@ -27,6 +27,7 @@ where
     /// A whole header has come. It is decoded whatever becomes of it, because the next one builds
     /// on it.
     pub(super) fn on_block(&mut self, id: u32, is_last: bool, block: &[u8]) -> Result<(), Fault> {
+        self.headers += 1;
         let mut fields = RequestFields::new(self.settings.header_bytes);
         self.decoder.decode(block, |field| fields.add(field))?;
         if let Some(slot) = self.streams.find(id) {
@@ -87,6 +88,7 @@ where
             Ok(parts) => parts,
             Err(FieldsError::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
             Err(FieldsError::TooLarge) => {
+                self.credit.refused_header().map_err(Fault::Connection)?;
                 self.refuse_header(id, is_last);
                 return Ok(());
             }
@@ -101,7 +103,6 @@ where
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
         self.settings.activity.begin_request();
-        self.begun += 1;
         let ready = &self.ready;
         let slot = self.streams.open_stream(id, |slot| Stream {
             id,

@@ -28,6 +28,7 @@ const PART: usize = 16 * 1024;
 struct TestHandler {
     /// Bytes that were asked for of endless responses.
     asked: Arc<AtomicUsize>,
+    requests: AtomicUsize,
 }
 
 enum TestBody {
@@ -43,6 +44,7 @@ impl Handler for TestHandler {
         connection: &Arc<Connection<Self>>,
         request: IncomingRequest,
     ) -> HttpResponse<TestBody> {
+        connection.handler.requests.fetch_add(1, Ordering::Relaxed);
         let body = match request.parts.uri.path() {
             "/endless" => TestBody::Endless(Arc::clone(&connection.handler.asked)),
             "/echo" => match request.body.collect().await {
@@ -302,6 +304,58 @@ async fn urgent_responses_go_first_and_others_take_turns() {
     client.update_priority(3, "u=0").await;
     client.open_window(0, PART as u32 * 2).await;
     assert_eq!(served(&client.pass(Duration::from_secs(1)).await), [3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_requests_at_once_let_other_connections_go_on() {
+    const SENT: u32 = 90;
+    let mut greedy = Client::connect(&[]).await;
+    let mut other = Client::connect(&[]).await;
+    for client in [&mut greedy, &mut other] {
+        client.get(1, "/a").await;
+        client.head_of(1).await;
+        client.body_of(1).await;
+    }
+    for stream in 1..SENT {
+        greedy.get(stream * 2 + 1, "/a").await;
+    }
+    let handler = Arc::clone(&greedy.handler);
+    // As a task, which has its turn among the others.
+    let answered = tokio::spawn(async move {
+        other.get(3, "/b").await;
+        assert_eq!(other.head_of(3).await.status, 200);
+        handler.requests.load(Ordering::Relaxed)
+    });
+    let answered = answered.await.unwrap();
+    assert!(answered < SENT as usize / 2, "{answered} came before it");
+    // All are answered in the end.
+    greedy.get(SENT * 2 + 1, "/last").await;
+    assert_eq!(greedy.head_of(SENT * 2 + 1).await.status, 200);
+    assert_eq!(
+        greedy.handler.requests.load(Ordering::Relaxed),
+        SENT as usize + 1
+    );
+}
+
+/// Short words can stand for a long field again and again.
+#[tokio::test(start_paused = true)]
+async fn a_header_that_unpacks_to_far_more_than_is_allowed_ends_its_connection() {
+    const LONG: usize = 2_000;
+    let mut client = Client::connect(&[]).await;
+    client.get_with_copies(1, LONG, 2).await;
+    assert_eq!(client.head_of(1).await.status, 200);
+    client.body_of(1).await;
+    client.get_with_copies(3, LONG, 10).await;
+    let refused = client.until(kind::HEADERS).await;
+    assert!(refused.stream == 3 && refused.is_last(), "refused alone");
+    client.get_with_copies(5, LONG, 2).await;
+    assert_eq!(client.head_of(5).await.status, 200);
+    client.body_of(5).await;
+    client.get_with_copies(7, LONG, 1_000).await;
+    assert_eq!(
+        client.until(kind::GOAWAY).await.code(),
+        ErrorCode::Compression as u32
+    );
 }
 
 /// A hundred streams that were reset have made room for others.

@@ -138,6 +138,11 @@ async fn send_in_turn(
             full.get_or_insert(server);
             continue;
         };
+        if forwarding.caller.is_http2 {
+            // A connection is dear, and a stream that its client resets in the same breath needs
+            // none. What has come with its header is followed first.
+            tokio::task::yield_now().await;
+        }
         match Box::pin(dial::dial(server, forwarding.snapshot.connect_timeout())).await {
             Ok(stream) => {
                 return Box::pin(send_over((stream, slot), forwarding, server, parts, body))

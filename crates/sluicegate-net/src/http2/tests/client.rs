@@ -1,6 +1,7 @@
 //! A client that sends frames as it likes.
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +122,23 @@ impl Client {
             .await;
     }
 
+    /// A request with so many copies of a field, which has so many bytes and is spelt out only once.
+    pub(super) async fn get_with_copies(&mut self, stream: u32, length: usize, copies: usize) {
+        const NEWEST_ENTRY: u8 = 0x80 | 62;
+        let mut long = Vec::new();
+        push_field(&mut long, b"x-copied", &vec![b'a'; length]);
+        // With indexing: the name follows, as it does without.
+        long[0] = 0x40;
+        let mut block = Vec::new();
+        for (name, value) in request_fields("GET", "/a") {
+            push_field(&mut block, name.as_bytes(), value.as_bytes());
+        }
+        block.extend(long);
+        block.extend(vec![NEWEST_ENTRY; copies - 1]);
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        self.send_frame(kind::HEADERS, flags, stream, &block).await;
+    }
+
     async fn request(
         &mut self,
         stream: u32,
@@ -130,13 +148,7 @@ impl Client {
         more: &[(&str, &str)],
     ) {
         let mut block = Vec::new();
-        let first = [
-            (":method", method),
-            (":scheme", "http"),
-            (":authority", "a.example"),
-            (":path", path),
-        ];
-        for (name, value) in first.iter().chain(more) {
+        for (name, value) in request_fields(method, path).iter().chain(more) {
             push_field(&mut block, name.as_bytes(), value.as_bytes());
         }
         self.send_frame(kind::HEADERS, flags, stream, &block).await;
@@ -267,6 +279,7 @@ impl Client {
                 {
                     head.headers.append(name, value.clone());
                 }
+                ControlFlow::Continue(())
             })
             .unwrap();
         head
@@ -308,4 +321,13 @@ fn connection_settings() -> ConnectionSettings {
         },
         tls: None,
     }
+}
+
+fn request_fields<'a>(method: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
+    [
+        (":method", method),
+        (":scheme", "http"),
+        (":authority", "a.example"),
+        (":path", path),
+    ]
 }
