@@ -6,6 +6,7 @@
 //! read and discarded, and when it has closed too, or has had its time, the socket is closed.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -65,7 +66,8 @@ impl LingeringClose {
         }
     }
 
-    /// Ready when nobody needs to wait any longer.
+    /// Ready when nobody needs to wait any longer. Reads once at a time: a flood that is discarded
+    /// must not keep others from their turn.
     fn poll<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         stream: &mut S,
@@ -76,13 +78,15 @@ impl LingeringClose {
             self.is_shut = true;
             self.restart();
         }
-        loop {
-            match self.poll_discard(stream, cx) {
-                Poll::Ready(Ok(1..)) if self.bytes_left > 0 => self.restart(),
-                // It has closed, it was reset, or it sends without an end.
-                Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return self.timer.as_mut().poll(cx).map(Ok),
+        match self.poll_discard(stream, cx) {
+            Poll::Ready(Ok(1..)) if self.bytes_left > 0 => {
+                self.restart();
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
+            // It has closed, it was reset, or it sends without an end.
+            Poll::Ready(_) => Poll::Ready(Ok(())),
+            Poll::Pending => self.timer.as_mut().poll(cx).map(Ok),
         }
     }
 
@@ -99,8 +103,8 @@ impl LingeringClose {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         // Not in the future, because a process that ends closes all of its connections at a time.
-        let mut bytes = [0; 8 * 1024];
-        let mut buf = ReadBuf::new(&mut bytes);
+        let mut room = [MaybeUninit::uninit(); 32 * 1024];
+        let mut buf = ReadBuf::uninit(&mut room);
         ready!(Pin::new(stream).poll_read(cx, &mut buf))?;
         let length = buf.filled().len();
         self.bytes_left = self.bytes_left.saturating_sub(length);
@@ -189,6 +193,23 @@ mod tests {
         })
         .await;
         assert_eq!(took, Close::SILENCE * 3 / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_that_is_discarded_lets_others_have_their_turn() {
+        const FLOOD: usize = 1 << 20;
+        let (near, mut far) = duplex(FLOOD);
+        far.write_all(&vec![7; FLOOD]).await.unwrap();
+        let mut near = Lingering::new(near);
+        let turn = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_shutdown(cx)));
+        assert!(turn.await.is_pending());
+        let mut sent = 0;
+        while let Ok(Ok(bytes)) =
+            tokio::time::timeout(Duration::from_millis(1), far.write(&[7; 1024])).await
+        {
+            sent += bytes;
+        }
+        assert!((1..=64 << 10).contains(&sent), "{sent} bytes in one turn");
     }
 
     #[tokio::test(start_paused = true)]
