@@ -23,13 +23,14 @@ use tokio::sync::{Notify, oneshot};
 pub struct Slots<T> {
     /// The most that may be held; whoever shares it may change it at any time.
     max: Arc<AtomicUsize>,
+    /// Slots that are held, readable without the lock.
+    used: AtomicUsize,
     /// Length of the queue, readable without the lock.
     waiting: AtomicUsize,
     state: Mutex<SlotState<T>>,
 }
 
 struct SlotState<T> {
-    used: usize,
     queue: VecDeque<Waiter<T>>,
     /// Threads that keep idle things, each of which holds a slot. They are told when somebody waits.
     keepers: Vec<Arc<Notify>>,
@@ -64,9 +65,9 @@ impl<T> Slots<T> {
     pub fn new(max: Arc<AtomicUsize>) -> Self {
         Self {
             max,
+            used: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(SlotState {
-                used: 0,
                 queue: VecDeque::new(),
                 keepers: Vec::new(),
             }),
@@ -96,9 +97,9 @@ impl<T> Slots<T> {
 
     fn take_free(self: &Arc<Self>, state: &mut SlotState<T>) -> Option<Slot<T>> {
         self.forget_gone(state);
-        let is_free = state.queue.is_empty() && state.used < self.max.load(Relaxed);
+        let is_free = state.queue.is_empty() && self.used() < self.max.load(Relaxed);
         is_free.then(|| {
-            state.used += 1;
+            self.used.fetch_add(1, Relaxed);
             Slot(Arc::clone(self))
         })
     }
@@ -123,9 +124,18 @@ impl<T> Slots<T> {
         self.waiting.load(Relaxed)
     }
 
-    /// The number of slots that are held.
+    /// The number of slots that are held. It changes under the lock only.
     pub fn used(&self) -> usize {
-        self.lock().used
+        self.used.load(Relaxed)
+    }
+
+    /// How many of these one client may have more while they are scarce, which they are when more
+    /// than half of them are held; `None` while there are enough for all.
+    pub fn scarce_share(&self) -> Option<usize> {
+        /// So many may wait for a server that has only a few.
+        const LEAST: usize = 32;
+        let max = self.max.load(Relaxed);
+        (self.used() > max / 2).then(|| (max / 8).max(LEAST))
     }
 
     /// Gives something that became idle, and that holds a slot, to the first in the queue. Returns
@@ -141,7 +151,7 @@ impl<T> Slots<T> {
                 };
                 // Sockets and timers belong to the thread that made them.
                 let is_near = first.thread == thread::current().id();
-                if !is_near || state.used > self.max.load(Relaxed) {
+                if !is_near || self.used() > self.max.load(Relaxed) {
                     drop(state);
                     // Its slot goes to the first in the queue.
                     drop(idle);
@@ -198,10 +208,10 @@ impl<T> Drop for Slot<T> {
             let mut state = slots.lock();
             slots.forget_gone(&mut state);
             // After the bound was lowered, slots that come back are not given out again.
-            let is_spare = state.used <= slots.max.load(Relaxed);
+            let is_spare = slots.used() <= slots.max.load(Relaxed);
             let waiter = is_spare.then(|| slots.pop(&mut state)).flatten();
             if waiter.is_none() {
-                state.used -= 1;
+                slots.used.fetch_sub(1, Relaxed);
             }
             waiter
         };

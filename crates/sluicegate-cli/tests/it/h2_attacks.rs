@@ -269,7 +269,7 @@ fn streams_are_charged_also_if_they_are_reset_at_once() {
     let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream, BURST as u32);
     let mut connection = H2Connection::start(sluicegate.proxy, &[]);
-    let asked = 10 * BURST;
+    let asked = 4 * BURST;
     for _ in 0..asked {
         let stream = connection.next_stream();
         assert!(connection.send(&begun_and_reset(stream, "ann")));

@@ -111,6 +111,8 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) block: Option<HeaderBlock>,
     /// The highest number of a stream that the client has begun.
     pub(super) last_stream: u32,
+    /// The same before the last read.
+    pub(super) last_stream_before: u32,
     pub(super) resets: VecDeque<u32>,
     pub(super) receive_window: ReceiveWindow,
     pub(super) credit: FrameCredit,
@@ -197,6 +199,7 @@ where
             decoder: Decoder::new(),
             block: None,
             last_stream: 0,
+            last_stream_before: 0,
             resets: VecDeque::new(),
             receive_window: ReceiveWindow::new(receive_window),
             credit: FrameCredit::new(),
@@ -340,6 +343,7 @@ where
         if bytes.is_empty() {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
+        self.last_stream_before = self.last_stream;
         self.credit.earn(Earned {
             written: self.settings.activity.bytes_written(),
             ticks: self.settings.activity.ticks(),

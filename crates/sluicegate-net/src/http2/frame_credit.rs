@@ -101,6 +101,12 @@ impl FrameCredit {
         })
     }
 
+    /// A stream was reset together with its header. Clients change their mind, but not before the
+    /// request has left them.
+    pub(super) fn reset_at_once(&mut self) -> Result<(), ErrorCode> {
+        self.spend(32)
+    }
+
     /// A header was larger than allowed, and was unpacked for nothing.
     pub(super) fn refused_header(&mut self) -> Result<(), ErrorCode> {
         self.spend(100)
@@ -168,6 +174,17 @@ mod tests {
             });
             assert!(refused.unwrap() <= most, "{code:?}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn streams_that_are_reset_with_their_header_end_sooner() {
+        let mut credit = FrameCredit::new();
+        let taken = (0..1_000).take_while(|_| {
+            let begun = credit.count(frame(kind::HEADERS, flag::END_STREAM, 20));
+            let reset = begun.and_then(|()| credit.count(frame(kind::RST_STREAM, 0, 4)));
+            reset.and_then(|()| credit.reset_at_once()).is_ok()
+        });
+        assert!(taken.count() <= 28);
     }
 
     #[test]

@@ -337,6 +337,28 @@ async fn many_requests_at_once_let_other_connections_go_on() {
     );
 }
 
+/// A reset that comes later, when the request was under way, is dearer for us and cheaper for the
+/// client: people change their minds.
+#[tokio::test(start_paused = true)]
+async fn resets_with_their_headers_end_a_connection_before_later_ones() {
+    let mut lengths = Vec::new();
+    for is_at_once in [true, false] {
+        let mut client = Client::connect(&[]).await;
+        let mut streams = 0;
+        while streams < 200 && !client.is_ended().await {
+            client.get(streams * 2 + 1, "/never").await;
+            if !is_at_once {
+                client.pass(Duration::from_millis(1)).await;
+            }
+            client.reset(streams * 2 + 1).await;
+            streams += 1;
+        }
+        lengths.push(streams);
+    }
+    assert!(lengths[0] <= 30, "{lengths:?}");
+    assert_eq!(lengths[1], 200);
+}
+
 /// Short words can stand for a long field again and again.
 #[tokio::test(start_paused = true)]
 async fn a_header_that_unpacks_to_far_more_than_is_allowed_ends_its_connection() {
@@ -364,6 +386,9 @@ async fn a_request_whose_client_resets_it_is_dropped() {
     let mut client = Client::connect(&[]).await;
     for stream in 0..100 {
         client.get(stream * 2 + 1, "/never").await;
+    }
+    client.pass(Duration::from_millis(1)).await;
+    for stream in 0..100 {
         client.reset(stream * 2 + 1).await;
     }
     client.get(201, "/a").await;

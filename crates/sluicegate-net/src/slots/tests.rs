@@ -56,6 +56,19 @@ async fn slots_are_given_out_in_order_of_arrival_and_come_back() {
     assert_eq!((slots.used(), slots.waiting()), (0, 0));
 }
 
+#[tokio::test]
+async fn each_client_has_a_share_of_what_is_scarce() {
+    let (max, slots) = slots(1_000);
+    let held: Vec<_> = (0..500).map(|_| slots.try_take().unwrap()).collect();
+    assert_eq!(slots.scarce_share(), None, "half of them are free");
+    let one_more = slots.try_take();
+    assert_eq!(slots.scarce_share(), Some(125));
+    max.store(10, Relaxed);
+    assert_eq!(slots.scarce_share(), Some(32), "so many may wait");
+    drop((held, one_more));
+    assert_eq!(slots.scarce_share(), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_too_long_or_behind_too_many_gets_none() {
     let (_, slots) = slots(1);

@@ -1,4 +1,4 @@
-//! How many connections one client may have to the proxy.
+//! How many connections one client may have to the proxy, and behind it while those are scarce.
 //!
 //! A client is what keys by `client_ip` call one: an address, or a network of IPv6. Trusted proxies
 //! are not counted, because many clients share their connections; nor are balancers that speak the
@@ -35,14 +35,42 @@ impl ClientBound {
         clients: &Arc<ClientConnections>,
         client: IpAddr,
     ) -> Option<ClientPermit> {
-        let address = client.to_canonical();
-        let is_trusted = |net: &IpNet| net.contains(&address);
         match self.most {
-            Some(most) if !self.trusted_proxies.iter().any(is_trusted) => {
-                clients.take(self.prefixes.mask(address), most)
-            }
-            _ => Some(ClientPermit::uncounted()),
+            Some(most) => self.admit_at_most(most, clients, client),
+            None => Some(ClientPermit::uncounted()),
         }
+    }
+
+    /// Counts a request of `client` to a server whose connections are scarce, of which a client may
+    /// have `most`; `None` when it has them already. Where a client may have any number of
+    /// connections to the proxy, it may have any number behind it.
+    pub(super) fn admit_to_server(
+        &self,
+        most: usize,
+        clients: &Arc<ClientConnections>,
+        client: IpAddr,
+    ) -> Option<ClientPermit> {
+        match self.most {
+            Some(_) => self.admit_at_most(most, clients, client),
+            None => Some(ClientPermit::uncounted()),
+        }
+    }
+
+    fn admit_at_most(
+        &self,
+        most: usize,
+        clients: &Arc<ClientConnections>,
+        client: IpAddr,
+    ) -> Option<ClientPermit> {
+        let address = client.to_canonical();
+        if self
+            .trusted_proxies
+            .iter()
+            .any(|net| net.contains(&address))
+        {
+            return Some(ClientPermit::uncounted());
+        }
+        clients.take(self.prefixes.mask(address), most)
     }
 }
 

@@ -22,8 +22,9 @@ use sluicegate_gate::external::ExternalLimits;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::http2_client;
 use sluicegate_net::{
-    ClientBody, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody, ExchangeError,
-    ForwardedBody, HttpResponse, Transport, UploadMonitor, UploadPace, UploadProgress, UploadState,
+    ClientBody, ClientPermit, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody,
+    ExchangeError, ForwardedBody, HttpResponse, Transport, UploadMonitor, UploadPace,
+    UploadProgress, UploadState,
 };
 
 use super::body::BodySource;
@@ -59,6 +60,18 @@ impl ForwardContext<'_> {
             .map_or_else(|| self.snapshot.request_timeout(), Into::into)
     }
 
+    /// The right of the client to one more request to this server, held until its response has
+    /// ended. While connections to the server are scarce, each client has a share of them, so that
+    /// none can hold all; `None` is one that has its share.
+    fn share_of(&self, server: &UpstreamServer) -> Option<ClientPermit> {
+        let Some(most) = server.slots.scarce_share() else {
+            return Some(ClientPermit::uncounted());
+        };
+        let client = self.hop.client_ip.unwrap_or(self.hop.peer);
+        let bound = &self.snapshot.client_bound;
+        bound.admit_to_server(most, &server.scarce_requests, client)
+    }
+
     /// The longest time for which a server may be silent in the middle of its response.
     pub(super) fn server_stall_timeout(&self) -> Duration {
         self.snapshot.timeouts.stalled_server.into()
@@ -69,13 +82,28 @@ impl ForwardContext<'_> {
 pub(super) struct ForwardedResponse {
     pub(super) answer: HttpResponse<BodySource>,
     pub(super) server: Arc<UpstreamServer>,
+    /// Held until the response has ended.
+    pub(super) share: ClientPermit,
 }
 
 impl ForwardedResponse {
-    fn of(server: &Arc<UpstreamServer>) -> impl FnOnce(HttpResponse<BodySource>) -> Self {
-        |answer| Self {
-            answer,
-            server: Arc::clone(server),
+    fn of(
+        server: &Arc<UpstreamServer>,
+        share: ClientPermit,
+    ) -> impl FnOnce(HttpResponse<BodySource>) -> Self {
+        |mut answer| {
+            let mut share = share;
+            if let BodySource::Switched(Some(switched)) = &mut answer.body {
+                // It outlives the response.
+                let of_client = std::mem::replace(&mut share, ClientPermit::uncounted());
+                let slot = std::mem::replace(&mut switched.slot, Box::new(()));
+                switched.slot = Box::new((slot, of_client));
+            }
+            Self {
+                answer,
+                server: Arc::clone(server),
+                share,
+            }
         }
     }
 }
@@ -106,36 +134,42 @@ async fn send_in_turn(
 ) -> Result<ForwardedResponse, ForwardFailure> {
     // The server knows the client by its private connection, so no other will do.
     let (first, mut private) = candidates.private_connection(forwarding.caller).unzip();
-    let (mut full, mut unreachable): (Option<&Arc<UpstreamServer>>, _) = (None, None);
+    let mut full: Option<(&Arc<UpstreamServer>, ClientPermit)> = None;
+    let (mut unreachable, mut has_its_share) = (None, false);
     for server in first.into_iter().chain(candidates.in_turn()) {
         // A short wait for a server that is well is better than one that is avoided.
-        if full.is_some_and(|full| full.is_named_by_service() || !server.is_well()) {
+        let waits_instead = |full: &UpstreamServer| full.is_named_by_service() || !server.is_well();
+        if full.as_ref().is_some_and(|(full, _)| waits_instead(full)) {
             break;
         }
+        let Some(share) = forwarding.share_of(server) else {
+            has_its_share = true;
+            continue;
+        };
         let Ok(ready) = ReadyConnection::find(server, private.take()) else {
-            full.get_or_insert(server);
+            full.get_or_insert((server, share));
             continue;
         };
         match ready {
             Some(ReadyConnection::Http2(stream)) => {
                 return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
                     .await
-                    .map(ForwardedResponse::of(server));
+                    .map(ForwardedResponse::of(server, share));
             }
             Some(ReadyConnection::Idle(exchange)) if !is_repeatable => {
                 return send(forwarding, server, exchange, parts, body)
                     .await
-                    .map(ForwardedResponse::of(server));
+                    .map(ForwardedResponse::of(server, share));
             }
             Some(ReadyConnection::Idle(exchange)) => {
                 if let Some(answered) = send_repeatable(forwarding, server, exchange, parts).await {
-                    return answered.map(ForwardedResponse::of(server));
+                    return answered.map(ForwardedResponse::of(server, share));
                 }
             }
             None => {}
         }
         let Some(slot) = server.slots.try_take() else {
-            full.get_or_insert(server);
+            full.get_or_insert((server, share));
             continue;
         };
         if forwarding.caller.is_http2 {
@@ -147,7 +181,7 @@ async fn send_in_turn(
             Ok(stream) => {
                 return Box::pin(send_over((stream, slot), forwarding, server, parts, body))
                     .await
-                    .map(ForwardedResponse::of(server));
+                    .map(ForwardedResponse::of(server, share));
             }
             Err(error) => unreachable = record_dial_error(forwarding, server, error),
         }
@@ -155,12 +189,16 @@ async fn send_in_turn(
             break;
         }
     }
-    if let Some(server) = full {
+    if let Some((server, share)) = full {
         return Box::pin(wait_and_send(forwarding, server, parts, body))
             .await
-            .map(ForwardedResponse::of(server));
+            .map(ForwardedResponse::of(server, share));
     }
-    Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+    Err(match unreachable {
+        Some(error) => ForwardFailure::Unreachable(error),
+        None if has_its_share => record_busy(forwarding),
+        None => ForwardFailure::NoRoute,
+    })
 }
 
 /// Waits until a server that has as many connections as it may, or as many streams as it allows, can

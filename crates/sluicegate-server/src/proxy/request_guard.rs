@@ -17,7 +17,7 @@ use sluicegate_gate::request_id::RequestId;
 use sluicegate_gate::settling::settle_later;
 use sluicegate_gate::telemetry::metrics::{Label, RequestOutcome, UpstreamFailure};
 use sluicegate_gate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
-use sluicegate_net::ConnectionRefusal;
+use sluicegate_net::{ClientPermit, ConnectionRefusal};
 
 use super::service::ClientConnection;
 
@@ -42,6 +42,8 @@ pub(super) struct RequestGuard {
     pub(super) peer_is_trusted: bool,
     /// The charges that wait for the answer; `None` once they are settled.
     pub(super) pending: Option<Box<PendingCharges>>,
+    /// The client's part in the connections to the server, while those are scarce.
+    pub(super) share: ClientPermit,
 }
 
 /// The facts about a request for its line of the access log and its span.
@@ -103,6 +105,7 @@ impl RequestGuard {
             span: None,
             peer_is_trusted,
             pending: None,
+            share: ClientPermit::uncounted(),
         }
     }
 }

@@ -283,6 +283,7 @@ async fn forward_admitted(
     let mut answer = match forwarded {
         Ok(forwarded) => {
             guard.outcome = RequestOutcome::Forwarded;
+            guard.share = forwarded.share;
             if let Some(record) = &mut guard.access_record {
                 record.upstream = Some(forwarded.server.authority.clone());
             }

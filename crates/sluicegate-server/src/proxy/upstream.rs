@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use sluicegate_config::{Route, Upstream, UpstreamHttp};
 use sluicegate_core::PathPattern;
 use sluicegate_gate::external::{Backend, BackendHttp, BackendPolicy};
-use sluicegate_net::{ConnectionSlots, tls};
+use sluicegate_net::{ClientConnections, ConnectionSlots, tls};
 use tokio_rustls::TlsConnector;
 
 use crate::file_hash;
@@ -35,6 +35,8 @@ pub(crate) struct UpstreamServer {
     pub(super) policy: Option<BackendPolicy>,
     /// The connections that may be open to it.
     pub(super) slots: Arc<ConnectionSlots>,
+    /// Requests of each client that have begun while those were scarce.
+    pub(super) scarce_requests: Arc<ClientConnections>,
     health: ServerHealth,
 }
 
@@ -72,6 +74,7 @@ impl UpstreamServer {
             authority,
             policy,
             slots,
+            scarce_requests: Arc::default(),
             health: ServerHealth::default(),
         })
     }

@@ -185,7 +185,6 @@ pub const WAITING_IN_HTTP2: [Way; 5] = [
     },
     Way {
         name: "a hundred streams to a server that stops",
-        limit: Limit::Default,
         crowd: 100,
         first: || hundred_streams(0xffff, "/stops"),
         answers: Answers::Read,
@@ -193,7 +192,6 @@ pub const WAITING_IN_HTTP2: [Way; 5] = [
     },
     Way {
         name: "bodies of streams that never come",
-        limit: Limit::Default,
         crowd: 100,
         first: || {
             let streams = streams()

@@ -231,6 +231,12 @@ impl Client {
         }
     }
 
+    /// Lets the server do what it can; returns true when it has ended the connection.
+    pub(super) async fn is_ended(&mut self) -> bool {
+        let passed = self.pass(Duration::from_millis(1)).await;
+        passed.iter().any(|seen| seen.kind == kind::GOAWAY)
+    }
+
     /// The next frame of this kind; others are dropped.
     pub(super) async fn until(&mut self, kind: u8) -> Seen {
         loop {
