@@ -20,6 +20,7 @@ use tokio::task::yield_now;
 use crate::client_wire::{ClientWire, HeadError, RequestHead, WireBody};
 use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
 use crate::request_body::ClientBody;
+use crate::turn::Turns;
 use crate::upgrade;
 use crate::wire::Outgoing;
 
@@ -45,10 +46,10 @@ enum AfterResponse {
     Drop,
 }
 
-/// Requests of one connection that are answered in a row while others wait for the thread. A client
-/// that sends without waiting for answers would otherwise have it for a hundred of them at a time,
-/// on each of its connections.
-const ANSWERS_IN_A_ROW: u32 = 4;
+/// The most requests of one connection that are answered in one turn. A client that sends without
+/// waiting for answers would otherwise have the thread for a hundred of them at a time, on each of
+/// its connections.
+const ANSWERS_IN_A_ROW: usize = 4;
 
 /// Answers requests until there are no more. May be dropped and called again between two requests.
 pub(crate) async fn serve<H: Handler>(
@@ -56,7 +57,7 @@ pub(crate) async fn serve<H: Handler>(
     connection: &Arc<Connection<H>>,
 ) -> Http1End {
     let mut outgoing = Outgoing::default();
-    let mut answers = 0_u32;
+    let mut turns = Turns::default();
     loop {
         let keeps_bytes = || connection.handler.keeps_head_bytes();
         let head = match wire
@@ -86,8 +87,11 @@ pub(crate) async fn serve<H: Handler>(
         let _request = connection.activity.request();
         match answer(wire, connection, head, &mut outgoing).await {
             AfterResponse::ReadNext => {
-                answers = answers.wrapping_add(1);
-                if answers.is_multiple_of(ANSWERS_IN_A_ROW) && wire.has_buffered() {
+                turns.count();
+                if !wire.has_buffered() {
+                    turns.rest();
+                } else if turns.is_over(ANSWERS_IN_A_ROW) {
+                    turns.wait();
                     yield_now().await;
                 }
             }

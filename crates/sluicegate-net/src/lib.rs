@@ -143,6 +143,7 @@ mod supervisor;
 mod timeouts;
 pub mod tls;
 mod transport;
+mod turn;
 mod upgrade;
 mod upgrade_request;
 mod upload;

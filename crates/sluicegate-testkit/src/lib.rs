@@ -78,7 +78,7 @@ pub use fault_proxy::{Fault, FaultProxy};
 pub use http_client::HttpRequest;
 pub use http_response::HttpResponse;
 pub use latency::Latencies;
-pub use processes::{STEP_TIMEOUT, eventually, free_port, wait_until};
+pub use processes::{STEP_TIMEOUT, eventually, free_port, wait_until, yield_to_others};
 pub use replication::Replication;
 pub use sentinel::SentinelGroup;
 pub use server::{RedisBuilder, RedisServer};

@@ -6,6 +6,14 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Lets the calling thread, and those that it starts from now on, have the processor only where
+/// nobody else wants it: it stands for a program on another machine.
+pub fn yield_to_others() {
+    const LEAST: i32 = 19;
+    // Only the calling thread is changed on Linux. It may always become less important.
+    rustix::process::nice(LEAST).expect("a thread may lower its own priority");
+}
+
 /// A loopback port nobody listens on. It stays ours until this process ends, so that a server can come back on it.
 ///
 /// Taken from below the range of outgoing connections: there a client that keeps dialling a dead server could get the

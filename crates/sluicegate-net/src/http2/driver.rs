@@ -28,6 +28,7 @@ use crate::hpack::{Decoder, Encoder};
 use crate::lingering::Lingering;
 use crate::response::HttpResponse;
 use crate::timeouts::TimeoutPolicy;
+use crate::turn::Turns;
 
 /// Unsent bytes with which a write is worth its call.
 pub(super) const WRITE_BYTES: usize = 128 * 1024;
@@ -35,8 +36,8 @@ pub(super) const WRITE_BYTES: usize = 128 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 /// Turns after which others have theirs.
 const TURNS_MAX: usize = 32;
-/// The same for headers: a read can bring a thousand of them, each of which is unpacked, and answered
-/// or counted.
+/// The most headers of one turn: a read can bring a thousand of them, each of which is unpacked, and
+/// answered or counted.
 pub(super) const HEADERS_MAX: usize = 8;
 /// Streams that we have reset, and on which frames may still come.
 const RESETS_KEPT: usize = 128;
@@ -131,7 +132,7 @@ pub(crate) struct Driver<S, F, B> {
     /// Ticks of the timer that were looked at.
     ticks: u32,
     /// Headers that have come since others had their turn.
-    pub(super) headers: usize,
+    pub(super) turns: Turns,
     /// Whole frames wait in `input` until others had their turn.
     pub(super) has_frames: bool,
     /// The client has announced the end of the connection.
@@ -211,7 +212,7 @@ where
             held_up: 0,
             sent_in_tick: 0,
             ticks: 0,
-            headers: 0,
+            turns: Turns::default(),
             has_frames: false,
             client_ends: false,
             phase: Phase::Open,
@@ -272,18 +273,20 @@ where
             let Ok(has_read) = self.turn(cx) else {
                 return Poll::Ready(());
             };
-            if self.headers >= HEADERS_MAX {
+            if self.has_frames {
                 break;
             }
             if self.comes_to_its_end() || has_read {
                 continue;
             }
             if self.ready.rest() || self.is_full() {
+                self.turns.rest();
                 return Poll::Pending;
             }
             self.ready.begin();
         }
         // Other connections of this thread have their turn.
+        self.turns.wait();
         self.ready.rest();
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -486,7 +489,6 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.ready.begin();
-        this.headers = 0;
         this.run(cx)
     }
 }

@@ -41,7 +41,7 @@ where
         let length = bytes.len();
         while let Some(head) = FrameHead::parse(bytes) {
             // A reset that follows a header is seen before others have their turn.
-            if self.headers >= HEADERS_MAX && head.kind == kind::HEADERS {
+            if head.kind == kind::HEADERS && self.turns.is_over(HEADERS_MAX) {
                 self.has_frames = true;
                 break;
             }

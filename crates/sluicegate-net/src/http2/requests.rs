@@ -27,7 +27,7 @@ where
     /// A whole header has come. It is decoded whatever becomes of it, because the next one builds
     /// on it.
     pub(super) fn on_block(&mut self, id: u32, is_last: bool, block: &[u8]) -> Result<(), Fault> {
-        self.headers += 1;
+        self.turns.count();
         let mut fields = RequestFields::new(self.settings.header_bytes);
         self.decoder.decode(block, |field| fields.add(field))?;
         if let Some(slot) = self.streams.find(id) {
@@ -107,7 +107,7 @@ where
         let slot = self.streams.open_stream(id, |slot| Stream {
             id,
             waker: ready.waker(slot),
-            handler: Box::pin(None),
+            handler: None,
             receiving: None,
             sending: None,
             window: SendWindow::new(0),
@@ -134,7 +134,7 @@ where
             ClientBody::Stream(body)
         };
         let handler = (self.begin)(IncomingRequest { parts, end, body });
-        stream.handler.as_mut().set(Some(handler));
+        self.streams.set_handler(slot, handler);
         self.poll_stream(slot);
         Ok(())
     }

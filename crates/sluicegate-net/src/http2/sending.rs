@@ -63,11 +63,12 @@ where
         }
         let stream = self.streams.get_mut(slot);
         let mut cx = Context::from_waker(&stream.waker);
-        match stream.handler.as_mut().as_pin_mut() {
+        let handler = stream.handler.as_mut();
+        match handler.and_then(|handler| handler.as_mut().as_pin_mut()) {
             None => self.streams.send |= self.streams.sending & (1 << slot),
             Some(handler) => {
                 if let Poll::Ready(response) = handler.poll(&mut cx) {
-                    stream.handler.as_mut().set(None);
+                    self.streams.drop_handler(slot);
                     self.respond(slot, response);
                 }
             }

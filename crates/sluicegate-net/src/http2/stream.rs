@@ -10,13 +10,16 @@ use super::flow::{ReceiveWindow, SendWindow};
 use super::priority::Urgency;
 use crate::stream_body::StreamBodySender;
 
-/// A stream. Its handler's memory and its waker are used again by the next stream in its place.
+/// The memory of a handler, which is large and is used again by other streams.
+pub(super) type HandlerMemory<F> = Pin<Box<Option<F>>>;
+
+/// A stream. Its waker is used again by the next stream in its place.
 pub(super) struct Stream<F, B> {
     pub(super) id: u32,
     /// Marks this stream as ready.
     pub(super) waker: Waker,
     /// The handler, until it has answered.
-    pub(super) handler: Pin<Box<Option<F>>>,
+    pub(super) handler: Option<HandlerMemory<F>>,
     /// The request's body, if it has one; also after its end, while somebody reads it.
     pub(super) receiving: Option<Receiving>,
     /// The response's body, from the end of the handler to the end of the stream.
@@ -89,7 +92,7 @@ impl<F, B> Stream<F, B> {
     /// Drops everything that belongs to this request.
     pub(super) fn clear(&mut self) {
         self.id = 0;
-        self.handler.as_mut().set(None);
+        self.handler = None;
         (self.receiving, self.sending) = (None, None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::priority::Urgency;
 use super::ready_set::ReadySet;
-use super::stream::Stream;
+use super::stream::{HandlerMemory, Stream};
 
 /// The open streams, each in a slot that it keeps until it ends. Sets of slots are the bits of a
 /// number.
@@ -10,6 +10,9 @@ pub(super) struct Streams<F, B> {
     /// The numbers of the streams by their slots; 0 is a free slot.
     ids: Vec<u32>,
     slots: Vec<Stream<F, B>>,
+    /// Memory for handlers that was used before. Streams that are being sent have no handler any
+    /// more, and a client that does not read must not cost us a hundred of them.
+    spare: Vec<HandlerMemory<F>>,
     open: usize,
     /// Streams with a response's body.
     pub(super) sending: u128,
@@ -29,6 +32,7 @@ impl<F, B> Streams<F, B> {
         Self {
             ids: Vec::new(),
             slots: Vec::new(),
+            spare: Vec::new(),
             open: 0,
             sending: 0,
             send: 0,
@@ -82,8 +86,28 @@ impl<F, B> Streams<F, B> {
         slot
     }
 
+    /// Begins the handler of a stream.
+    pub(super) fn set_handler(&mut self, slot: usize, handler: F) {
+        let mut memory = self.spare.pop().unwrap_or_else(|| Box::pin(None));
+        memory.as_mut().set(Some(handler));
+        self.slots[slot].handler = Some(memory);
+    }
+
+    /// Drops the handler of a stream, if it has one.
+    pub(super) fn drop_handler(&mut self, slot: usize) {
+        /// As many as answer at the same time in most connections.
+        const SPARE_MAX: usize = 16;
+        if let Some(mut memory) = self.slots[slot].handler.take()
+            && self.spare.len() < SPARE_MAX
+        {
+            memory.as_mut().set(None);
+            self.spare.push(memory);
+        }
+    }
+
     /// Ends a stream.
     pub(super) fn close(&mut self, slot: usize) {
+        self.drop_handler(slot);
         self.slots[slot].clear();
         self.ids[slot] = 0;
         self.open -= 1;
@@ -116,7 +140,7 @@ impl<F, B> Streams<F, B> {
     /// Frees the memory of slots, if none is in use.
     pub(super) fn shrink(&mut self) {
         if self.open == 0 && !self.slots.is_empty() {
-            (self.ids, self.slots) = (Vec::new(), Vec::new());
+            (self.ids, self.slots, self.spare) = (Vec::new(), Vec::new(), Vec::new());
             self.by_urgency = [0; Urgency::COUNT];
         }
     }
@@ -135,7 +159,7 @@ mod tests {
             streams.open_stream(number as u32 * 2 + 1, |_| Stream {
                 id: 0,
                 waker: Waker::noop().clone(),
-                handler: Box::pin(None),
+                handler: None,
                 receiving: None,
                 sending: None,
                 window: SendWindow::new(0),

@@ -13,6 +13,8 @@ use http::header::{HeaderName, HeaderValue};
 use http_body::{Body, Frame};
 use tokio::io::AsyncWrite;
 
+use crate::turn::Turns;
+
 /// The unsent part of a message. Its memory is used again for the next one.
 pub(crate) struct Outgoing<B> {
     /// The head, or the line before a chunk.
@@ -32,9 +34,10 @@ pub(crate) struct Outgoing<B> {
     is_unflushed: bool,
     /// The message was abandoned and will never be complete.
     is_broken: bool,
+    turns: Turns,
 }
 
-/// Parts of a body that are sent in a row while others wait for the thread. With more, a client with
+/// The most parts of a body that are sent in one turn. With more, a client with
 /// hundreds of uploads or downloads keeps everybody else waiting.
 const PARTS_IN_A_ROW: usize = 16;
 
@@ -73,6 +76,7 @@ impl<B> Default for Outgoing<B> {
             trailers: Vec::new(),
             is_unflushed: false,
             is_broken: false,
+            turns: Turns::default(),
         }
     }
 }
@@ -120,25 +124,37 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         if self.is_broken {
             return Poll::Ready(Err(SendError::Closed));
         }
-        for _ in 0..PARTS_IN_A_ROW {
-            let filled = self.poll_fill(cx);
-            if let Poll::Ready(Err(broken)) = filled {
-                // The parts before the error are sent as far as they go at once.
-                let _ = self.poll_flush(io, cx);
-                self.give_up();
-                return Poll::Ready(Err(broken));
-            }
-            if self.is_unflushed && ready!(self.poll_flush(io, cx)).is_err() {
-                self.give_up();
-                return Poll::Ready(Err(SendError::Closed));
-            }
-            ready!(filled)?;
-            if self.body.is_none() && !self.is_unflushed {
-                return Poll::Ready(Ok(()));
+        while !self.turns.is_over(PARTS_IN_A_ROW) {
+            self.turns.count();
+            let sent = self.poll_send_part(io, cx);
+            if !matches!(sent, Poll::Ready(Ok(()))) || self.body.is_none() && !self.is_unflushed {
+                self.turns.rest();
+                return sent;
             }
         }
+        self.turns.wait();
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Sends what waits to be sent, or else the next part of the body.
+    fn poll_send_part(
+        &mut self,
+        io: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SendError<B::Error>>> {
+        let filled = self.poll_fill(cx);
+        if let Poll::Ready(Err(broken)) = filled {
+            // The parts before the error are sent as far as they go at once.
+            let _ = self.poll_flush(io, cx);
+            self.give_up();
+            return Poll::Ready(Err(broken));
+        }
+        if self.is_unflushed && ready!(self.poll_flush(io, cx)).is_err() {
+            self.give_up();
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        filled
     }
 
     /// Abandons the message, and with it the source of its body.

@@ -88,12 +88,12 @@ fn read_request_line(reader: &mut BufReader<TcpStream>) -> Option<String> {
     (!request_line.is_empty()).then_some(request_line)
 }
 
-/// Takes all that comes until the end, at the pace of a disk. A thousand threads that take it as fast
-/// as they can would leave the proxy no processor.
+/// Takes all that comes until the end, at the pace of a slow disk. A thousand threads that take it as
+/// fast as they can would leave the proxy no processor.
 fn drain(reader: &mut BufReader<TcpStream>) {
     let mut bytes = vec![0; 64 << 10];
     while reader.read(&mut bytes).is_ok_and(|read| read > 0) {
         // bounded wait: until the proxy closes the connection
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(100));
     }
 }
