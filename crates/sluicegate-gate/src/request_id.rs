@@ -70,7 +70,7 @@ impl RequestId {
         let id = IDS.with(IdSource::next);
         let mut digits = [0; 32];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(id.to_be_bytes()) {
-            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+            pair.copy_from_slice(&DIGITS[usize::from(byte)]);
         }
         Self(IdText::Made(digits))
     }
@@ -108,9 +108,17 @@ impl RequestId {
     }
 }
 
-fn digit(value: u8) -> u8 {
-    value + if value < 10 { b'0' } else { b'a' - 10 }
-}
+/// The two hexadecimal digits of each byte.
+const DIGITS: [[u8; 2]; 256] = {
+    const SIGNS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < digits.len() {
+        digits[byte] = [SIGNS[byte >> 4], SIGNS[byte & 15]];
+        byte += 1;
+    }
+    digits
+};
 
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -138,6 +138,9 @@ pub fn read_head(stream: &mut TcpStream) -> Option<String> {
 /// ```
 pub fn serve_connections(mut serve: impl FnMut(usize, TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    // As many as the system allows may wait to be accepted: the standard library has 128, and a client
+    // that finds no room tries again after a second.
+    rustix::net::listen(&listener, i32::MAX).expect("it listens already");
     let address = listener.local_addr().expect("a listener has an address");
     thread::spawn(move || {
         for (number, stream) in listener.incoming().flatten().enumerate() {

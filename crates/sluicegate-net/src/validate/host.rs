@@ -52,17 +52,13 @@ struct HostName<'a> {
 impl<'a> HostName<'a> {
     /// Parses `name`, `name:port`, `[address]` or `[address]:port`; `None` if it is anything else.
     fn parse(text: &'a str) -> Option<Self> {
-        let (name, port) = match text.bytes().rposition(|byte| byte == b']') {
-            Some(bracket) => text.split_at(bracket + 1),
-            None => text.split_at(
-                text.bytes()
-                    .position(|byte| byte == b':')
-                    .unwrap_or(text.len()),
-            ),
-        };
-        let is_host = match name.strip_prefix('[') {
-            Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().is_ok(),
-            None => is_name(name),
+        let (name, port) = match text.strip_prefix('[') {
+            Some(_) => {
+                let (address, port) = text.split_at(text.rfind(']')? + 1);
+                address[1..address.len() - 1].parse::<Ipv6Addr>().ok()?;
+                (address, port)
+            }
+            None => text.split_at(name_length(text.as_bytes())?),
         };
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
@@ -72,7 +68,7 @@ impl<'a> HostName<'a> {
             }
             _ => return None,
         };
-        is_host.then_some(Self { name, port })
+        Some(Self { name, port })
     }
 
     /// Returns true when both are the same; a port that is left out is the scheme's.
@@ -87,17 +83,49 @@ impl<'a> HostName<'a> {
     }
 }
 
-/// Returns true for labels with dots between them, and perhaps one at the end.
-fn is_name(name: &str) -> bool {
+/// The length of the name at the beginning, up to a colon or the end: labels with dots between them,
+/// and perhaps one at the end. `None` if it is no name.
+fn name_length(text: &[u8]) -> Option<usize> {
     let mut last = b'.';
-    let is_fine = name.bytes().all(|byte| {
-        let before = std::mem::replace(&mut last, byte);
-        byte.is_ascii_alphanumeric()
-            || matches!(byte, b'-' | b'_')
-            || byte == b'.' && before != b'.'
-    });
-    is_fine && !name.is_empty() && name.len() <= HOST_BYTES
+    let mut length = text.len();
+    for (place, &byte) in text.iter().enumerate() {
+        match BYTES[usize::from(byte)] {
+            HostByte::Label => {}
+            HostByte::Dot if last != b'.' => {}
+            HostByte::Colon => {
+                length = place;
+                break;
+            }
+            HostByte::Dot | HostByte::Other => return None,
+        }
+        last = byte;
+    }
+    (1..=HOST_BYTES).contains(&length).then_some(length)
 }
+
+/// What a byte can be in a name. Looked up, because every byte of every request's host is.
+#[derive(Clone, Copy)]
+enum HostByte {
+    Label,
+    Dot,
+    Colon,
+    Other,
+}
+
+const BYTES: [HostByte; 256] = {
+    let mut bytes = [HostByte::Other; 256];
+    let mut byte = 0;
+    while byte < bytes.len() {
+        bytes[byte] = match byte as u8 {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' => HostByte::Label,
+            b'.' => HostByte::Dot,
+            b':' => HostByte::Colon,
+            _ => HostByte::Other,
+        };
+        byte += 1;
+    }
+    bytes
+};
 
 #[cfg(test)]
 mod tests {

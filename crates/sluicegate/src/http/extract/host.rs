@@ -34,36 +34,61 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>>
     canonical(first.to_str().ok()?)
 }
 
+/// A byte that a name may have.
+const IN_NAME: u8 = 1;
+/// A byte that an IPv6 address may have.
+const IN_ADDRESS: u8 = 2;
+const CAPITAL: u8 = 4;
+
+/// The kinds of each byte. Looked up, because every byte of every request's host is.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut place = 0;
+    while place < kinds.len() {
+        let byte = place as u8;
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
+            kinds[place] |= IN_NAME;
+        }
+        if byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.') {
+            kinds[place] |= IN_ADDRESS;
+        }
+        if byte.is_ascii_uppercase() {
+            kinds[place] |= CAPITAL;
+        }
+        place += 1;
+    }
+    kinds
+};
+
 /// The normal spelling of `host[:port]`. Borrowed, unless it has capital letters.
 fn canonical(text: &str) -> Option<Cow<'_, str>> {
     // The port begins at the first colon, or behind the brackets of an IPv6 address.
-    let (host, port) = match text.bytes().rposition(|byte| byte == b']') {
-        Some(bracket) => text.split_at(bracket + 1),
-        None => text.split_at(
-            text.bytes()
-                .position(|byte| byte == b':')
-                .unwrap_or(text.len()),
-        ),
+    let is_address = text.starts_with('[');
+    let length = match is_address {
+        true => text.rfind(']')? + 1,
+        false => text.find(':').unwrap_or(text.len()),
     };
+    let (host, port) = text.split_at(length);
     let is_port = port.is_empty()
         || port
             .strip_prefix(':')?
             .bytes()
             .all(|byte| byte.is_ascii_digit());
-    let is_host = match host.strip_prefix('[') {
-        Some(rest) => rest
-            .strip_suffix(']')?
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte)),
-        None => host
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+    let (expected, bare) = match is_address {
+        true => (IN_ADDRESS, &host[1..length - 1]),
+        false => (IN_NAME, host),
     };
+    // All bytes in one pass: the kinds that all of them are, and those that any of them is.
+    let (mut all, mut any) = (expected, 0);
+    for byte in bare.bytes() {
+        all &= KINDS[usize::from(byte)];
+        any |= KINDS[usize::from(byte)];
+    }
     let host = host.strip_suffix('.').unwrap_or(host);
-    if !is_port || !is_host || host.is_empty() {
+    if !is_port || all != expected || host.is_empty() {
         return None;
     }
-    Some(match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    Some(match any & CAPITAL != 0 {
         true => Cow::Owned(host.to_ascii_lowercase()),
         false => Cow::Borrowed(host),
     })
@@ -116,8 +141,8 @@ mod tests {
     #[test]
     fn what_is_no_host_is_none() {
         for line in [
-            "", ":80", ".", "a b", "a,b", "a/b", "a@b", "a:b", "a:1:2", "[::1", "::1]", "[::1]x",
-            "[a\"]", "a%41",
+            "[::[1]", "[::1]]", "", ":80", ".", "a b", "a,b", "a/b", "a@b", "a:b", "a:1:2", "[::1",
+            "::1]", "[::1]x", "[a\"]", "a%41",
         ] {
             assert_eq!(host("/", &[line]), None, "{line}");
         }
