@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Answer, Charge, Draw, FailurePolicy, Limit, List, MissingKey, Nanos, Policy, PolicyErrors,
-    Subject,
+    Answer, Charge, Decision, Draw, FailurePolicy, Limit, List, MissingKey, Nanos, PlainCharges,
+    Policy, PolicyErrors, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::engine::Engine;
+use crate::engine::{Engine, decided, verdict_on};
 use crate::health::FailureCounts;
 use crate::local::LocalStore;
 use crate::pending::PendingCharges;
@@ -82,10 +82,71 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Charges a request to every limit that covers it, all or nothing.
+    #[inline]
     pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
+        match self.store().as_local() {
+            Some(local) => self.check_local(local, subject, cost),
+            // Boxed, because every request would be larger otherwise.
+            None => Box::pin(self.check_waiting(subject, cost)).await,
+        }
+    }
+
+    /// The same with counters in this process, where nothing has to be waited for.
+    ///
+    /// Most requests are covered by one limit or two, by address, and pass: these go the short way,
+    /// on which nothing is put together that only another request needs.
+    fn check_local(&self, local: &LocalStore, subject: &Subject<'_>, cost: u64) -> Verdict {
+        // Borrowed, so that only the decision counts a reference.
+        let policy = self.shared.policy.load();
+        if local.has_excess() {
+            return self.check_others(&policy, local, subject, cost);
+        }
+        match policy.plain_charges(subject, cost) {
+            Some(PlainCharges::One(only)) => {
+                if let Some(outcome) = local.take_plain(&only, self.clock()) {
+                    let entries = List::One(Some(only.with_outcome(outcome)));
+                    return Verdict::Forward(Decision::new(Arc::clone(&policy), entries));
+                }
+            }
+            Some(PlainCharges::Two(first, second)) => {
+                let taken = local.take_both_plain(&first, &second, self.clock());
+                if let Some(([one, two], is_admitted)) = taken {
+                    let (one, two) = (first.with_outcome(one), second.with_outcome(two));
+                    let entries = List::Two([Some(one), Some(two)]);
+                    return verdict_on(Arc::clone(&policy), entries, is_admitted);
+                }
+            }
+            None => {}
+        }
+        self.check_others(&policy, local, subject, cost)
+    }
+
+    /// The same for every other request.
+    #[inline(never)]
+    fn check_others(
+        &self,
+        policy: &Arc<Policy>,
+        local: &LocalStore,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> Verdict {
+        match policy.charges_for(subject, cost) {
+            Ok(charges) => {
+                let outcomes = self.engine().decide_local(local, &charges);
+                decided(Arc::clone(policy), &charges, &outcomes)
+            }
+            Err(missing) => Verdict::Unidentified(missing),
+        }
+    }
+
+    /// The same with a store that has to be waited for.
+    async fn check_waiting(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
         let policy = self.policy();
         match policy.charges_for(subject, cost) {
-            Ok(charges) => self.take(&policy, &charges).await,
+            Ok(charges) => {
+                let settlement = self.engine().decide_waiting(&charges).await;
+                settlement.into_verdict(&policy, &charges)
+            }
             Err(missing) => Verdict::Unidentified(missing),
         }
     }

@@ -12,6 +12,7 @@ use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
+use crate::local::LocalStore;
 
 /// Keeps counters.
 ///
@@ -107,6 +108,14 @@ pub trait Store: Send + Sync + 'static {
     /// here, so that an outage hands nobody a fresh bucket. A store without such a memory keeps
     /// the default, `None`.
     fn remembered(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<State> {
+        None
+    }
+
+    /// The store in this process that this one is, if it is nothing else: it is asked without a
+    /// future, because it never waits and never fails. A store that waits, or that does anything of
+    /// its own with charges, keeps the default, `None`.
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
         None
     }
 

@@ -16,7 +16,7 @@
 use super::limit_indices::LimitIndices;
 use super::named_map::NamedMap;
 use crate::limit::{HostPattern, Limit, Match, ValueMatch, claim_values};
-use crate::path::{self, Segment};
+use crate::path::{self, Segment, Segments};
 use crate::query::{self, QueryValue};
 use crate::subject::{HeaderValue, Principal, Subject};
 
@@ -32,10 +32,17 @@ pub(super) struct Index {
 struct Node {
     /// The child for each segment that is text, in lower case.
     literal: NamedMap<String, usize>,
+    /// The same children where they are few: comparing is quicker than hashing.
+    few: Box<[(Box<[u8]>, usize)]>,
     /// The child for `{name}`, which any one segment matches.
     any: Option<usize>,
+    /// True when no pattern goes on below this node; set when all are known.
+    is_leaf: bool,
     /// The limits whose pattern ends here.
     limits: NodeLimits,
+    /// The limits that are charged for every request that comes to this node and no further; `None`
+    /// where that depends on the request.
+    charged: Option<Box<[usize]>>,
 }
 
 /// Limits under the name and value of one condition.
@@ -81,6 +88,64 @@ impl Index {
         index
     }
 
+    /// Works out for each node which limits are charged for the requests that end there, where
+    /// nothing but their path matters. `charged` says so of a list of limits that match, in order;
+    /// it has nothing to say where one of them has to look at the request.
+    pub(super) fn prepare(&mut self, charged: impl Fn(&[usize]) -> Option<Box<[usize]>>) {
+        self.nodes.iter_mut().for_each(Node::list_children);
+        let mut unvisited = vec![(0, Vec::new())];
+        while let Some((number, mut matched)) = unvisited.pop() {
+            let node = &mut self.nodes[number];
+            matched.extend(&node.limits.others);
+            matched.sort_unstable();
+            // Long lists are not kept for each node: there may be as many nodes as limits.
+            if node.limits.has_conditions || matched.len() > Self::CHARGED_MAX {
+                continue;
+            }
+            node.charged = charged(&matched);
+            let children = node.literal.values().copied().chain(node.any);
+            unvisited.extend(children.map(|child| (child, matched.clone())));
+        }
+    }
+
+    /// The longest list of limits that is kept at a node.
+    const CHARGED_MAX: usize = 8;
+
+    /// The limits that are charged for every request with this path; `None` where more of it has to
+    /// be looked at.
+    #[inline(always)]
+    pub(super) fn charged(&self, path: &str) -> Option<&[usize]> {
+        let mut node = &self.nodes[0];
+        if !node.is_leaf {
+            node = self.last_node(node, path)?;
+        }
+        node.charged.as_deref()
+    }
+
+    /// The last node that a path leads to; `None` where it leads to several.
+    #[inline(never)]
+    fn last_node<'n>(&'n self, mut node: &'n Node, path: &str) -> Option<&'n Node> {
+        let mut rest = path.as_bytes();
+        while !node.is_leaf {
+            rest = path::without_slashes(rest);
+            let (child, after) = match node.few_child(rest) {
+                Some((child, length)) => (Some(child), &rest[length..]),
+                None if rest.is_empty() => break,
+                None => {
+                    let (segment, after) = path::split_segment(rest);
+                    (node.literal_child(segment), after)
+                }
+            };
+            let child = match (child, node.any) {
+                (None, None) => break,
+                (Some(only), None) | (None, Some(only)) => only,
+                (Some(_), Some(_)) => return None,
+            };
+            (node, rest) = (&self.nodes[child], after);
+        }
+        Some(node)
+    }
+
     /// The limits whose path matches, and whose other conditions may; one may occur twice.
     pub(super) fn candidates(&self, subject: &Subject<'_>) -> LimitIndices {
         self.collect_all(subject, false)
@@ -101,28 +166,49 @@ impl Index {
 
     /// Goes down the tree as far as the path reaches, at most as deep as the longest pattern.
     /// A literal child and `{name}` can both match a segment, so the way down may fork.
-    fn collect_below<'s>(
-        &self,
-        node: &Node,
-        mut segments: impl Iterator<Item = &'s str> + Clone,
+    #[inline]
+    fn collect_below<'n>(
+        &'n self,
+        mut node: &'n Node,
+        mut segments: Segments<'_>,
         subject: &Subject<'_>,
         is_anybody: bool,
         found: &mut LimitIndices,
     ) {
-        node.limits.collect(subject, found);
-        if is_anybody {
-            found.extend(&node.limits.first_of_callers);
+        loop {
+            node.limits.collect(subject, found);
+            if is_anybody {
+                found.extend(&node.limits.first_of_callers);
+            }
+            if node.is_leaf {
+                return;
+            }
+            let Some(segment) = segments.next() else {
+                return;
+            };
+            let child = match (node.literal_child(segment.as_bytes()), node.any) {
+                (None, None) => return,
+                (Some(only), None) | (None, Some(only)) => only,
+                (Some(literal), Some(any)) => {
+                    self.collect_fork(literal, segments.clone(), subject, is_anybody, found);
+                    any
+                }
+            };
+            node = &self.nodes[child];
         }
-        if node.is_leaf() {
-            return;
-        }
-        let Some(segment) = segments.next() else {
-            return;
-        };
-        for child in node.children(segment) {
-            let rest = segments.clone();
-            self.collect_below(&self.nodes[child], rest, subject, is_anybody, found);
-        }
+    }
+
+    /// One of two ways down.
+    #[inline(never)]
+    fn collect_fork(
+        &self,
+        node: usize,
+        segments: Segments<'_>,
+        subject: &Subject<'_>,
+        is_anybody: bool,
+        found: &mut LimitIndices,
+    ) {
+        self.collect_below(&self.nodes[node], segments, subject, is_anybody, found);
     }
 
     /// The node at which the limit's pattern ends; made if it is not there yet.
@@ -152,19 +238,42 @@ impl Index {
 }
 
 impl Node {
-    /// Returns true when no pattern goes on below this node.
-    fn is_leaf(&self) -> bool {
-        self.literal.is_empty() && self.any.is_none()
+    /// The largest number of children that are compared one by one.
+    const FEW: usize = 4;
+
+    /// Notes what is known of the children once all of them are.
+    fn list_children(&mut self) {
+        self.is_leaf = self.literal.is_empty() && self.any.is_none();
+        if self.literal.len() <= Self::FEW {
+            let few = self.literal.iter();
+            let few = few.map(|(text, child)| (text.as_bytes().into(), *child));
+            self.few = few.collect();
+        }
     }
 
-    /// The children that match a segment of a path, in either case.
-    fn children(&self, segment: &str) -> impl Iterator<Item = usize> {
+    /// The child whose text the path goes on with, letter by letter, and the length of the text: few
+    /// instructions for the usual case of few patterns that are sent as they were written. `None`
+    /// says nothing: [`Node::literal_child`] finds them all.
+    #[inline(always)]
+    fn few_child(&self, path: &[u8]) -> Option<(usize, usize)> {
+        self.few.iter().find_map(|(text, child)| {
+            let is_text = path.len() >= text.len()
+                && path.iter().zip(text).all(|(one, other)| one == other)
+                && matches!(path.get(text.len()), None | Some(b'/'));
+            is_text.then_some((*child, text.len()))
+        })
+    }
+
+    /// The child whose text is a segment of a path, in either case.
+    #[inline(never)]
+    fn literal_child(&self, segment: &[u8]) -> Option<usize> {
+        let segment = str::from_utf8(segment).ok()?;
         let literal = if segment.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.literal.get(segment.to_ascii_lowercase().as_str())
         } else {
             self.literal.get(segment)
         };
-        literal.copied().into_iter().chain(self.any)
+        literal.copied()
     }
 }
 

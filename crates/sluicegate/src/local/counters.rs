@@ -16,10 +16,10 @@ use std::cell::Cell;
 use sluicegate_core::algorithm::{self, Next, State, Step};
 use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp};
 
-use super::address::{CounterId, Forgivenesses, LimitPaces};
+use super::address::{CounterId, Forgivenesses, LimitPaces, address_in_policy};
 use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
-use super::slot_update::{SlotChange, decide_word, update_slot};
+use super::slot_update::{BucketSlot, SlotChange, decide_word, update_slot};
 use super::slot_word::SlotWord;
 use super::stripe::Stripe;
 use super::table::CounterTable;
@@ -68,11 +68,28 @@ impl HashedCounters {
         clock: &impl Clock,
     ) -> Outcome {
         // The slot is looked up before the clock is read, so that memory answers meanwhile.
-        let hash = id.address(quota.pace());
-        let slot = self.table.find(hash);
+        let slot = self.slot_of(id, quota);
         let now = clock.now();
-        // The common algorithm has nothing but its own arithmetic between load and store.
-        if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
+        // The common case has nothing but its own arithmetic between load and store.
+        if let Some(slot) = slot
+            && let Some(plan) = slot.plan(cost, now)
+            && plan.take()
+        {
+            return plan.outcome;
+        }
+        self.decide_again(id, quota, cost, now)
+    }
+
+    /// Decides a charge that does not fit, or that another request came before.
+    #[inline(never)]
+    fn decide_again(
+        &self,
+        id: CounterId<'_>,
+        quota: &Quota,
+        cost: u64,
+        now: Timestamp,
+    ) -> Outcome {
+        if let Some(BucketSlot { slot, hash, bucket }) = self.slot_of(id, quota)
             && let Some(outcome) = update_slot(slot, hash, now, |word| {
                 let step = decide_word(word, bucket, cost, now);
                 (!algorithm::repairs(&step, *quota)).then_some(step)
@@ -82,6 +99,36 @@ impl HashedCounters {
             return outcome;
         }
         self.decide_elsewhere(id, quota, cost, now)
+    }
+
+    /// The slot of a counter of a token bucket, if it has one.
+    #[inline(always)]
+    pub(super) fn slot_of<'a>(
+        &'a self,
+        id: CounterId<'_>,
+        quota: &'a Quota,
+    ) -> Option<BucketSlot<'a>> {
+        let Quota::TokenBucket(bucket) = quota else {
+            return None;
+        };
+        let hash = id.address(quota.pace());
+        let slot = self.table.find(hash)?;
+        Some(BucketSlot { slot, hash, bucket })
+    }
+
+    /// The same for the counter with this hash of a limit of a policy.
+    #[inline(always)]
+    pub(super) fn slot_in_policy<'a>(
+        &'a self,
+        key_hash: u64,
+        quota: &'a Quota,
+    ) -> Option<BucketSlot<'a>> {
+        let Quota::TokenBucket(bucket) = quota else {
+            return None;
+        };
+        let hash = address_in_policy(key_hash, quota.pace());
+        let slot = self.table.find(hash)?;
+        Some(BucketSlot { slot, hash, bucket })
     }
 
     /// The answer to a charge of a token bucket whose counter is in a slot, with the change that takes

@@ -24,18 +24,18 @@ pub use keyed::KeyedLimiter;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, ready};
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Quota, Timestamp};
+use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, PlainCharge, Quota, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 use address::CounterId;
 use capacity::CounterCapacity;
 use counters::HashedCounters;
-use slot_update::SlotChange;
+use slot_update::{BucketSlot, SlotChange, SlotPlan};
 
 /// The size of a [`LocalStore`].
 ///
@@ -122,28 +122,134 @@ impl LocalStore {
         self.counters.sweep(now);
     }
 
-    #[inline]
-    fn hash(&self, key: impl Hash) -> u64 {
-        self.seed.hash_one(key)
+    #[inline(always)]
+    fn hash(&self, key: &(impl Hash + ?Sized)) -> u64 {
+        let mut hasher = self.seed.build_hasher();
+        key.hash(&mut hasher);
+        hasher.finish()
     }
 
-    #[inline]
+    #[inline(always)]
     fn id<'a>(&self, charge: &Charge<'a>) -> CounterId<'a> {
-        CounterId::of(self.hash(charge.key), &charge.key)
+        CounterId::of(self.hash(&charge.key), &charge.key)
     }
 
     /// Takes all charges or none.
+    #[inline]
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
-            [] => List::Empty,
-            [only] if only.draw == Draw::Look => List::One(self.look_at(only, clock.now())),
             // One counter changes atomically by itself.
-            [only] => List::One(
-                self.counters
-                    .decide(self.id(only), &only.quota, only.cost, clock),
-            ),
+            [only] if only.draw == Draw::Take => List::One(self.counters.decide(
+                self.id(only),
+                &only.quota,
+                only.cost,
+                clock,
+            )),
+            [first, second] if first.draw == Draw::Take && second.draw == Draw::Take => {
+                self.decide_two(first, second, clock)
+            }
+            others => self.decide_others(others, clock),
+        }
+    }
+
+    #[inline(never)]
+    fn decide_others<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
+        match charges {
+            [] => List::Empty,
+            [only] => List::One(self.look_at(only, clock.now())),
             several => self.decide_several(several, clock, clock.now()),
         }
+    }
+
+    /// Takes two charges, all or nothing, as [`LocalStore::decide_several`] does. Where both counters
+    /// are in slots and both charges fit, that is two compare-and-swaps.
+    #[inline]
+    fn decide_two<C: Clock>(
+        &self,
+        first: &Charge<'_>,
+        second: &Charge<'_>,
+        clock: &C,
+    ) -> List<Outcome> {
+        let (one, two) = (self.id(first), self.id(second));
+        let slots = (
+            self.counters.slot_of(one, &first.quota),
+            self.counters.slot_of(two, &second.quota),
+        );
+        let now = clock.now();
+        match plan_both(slots, first.cost, second.cost, now) {
+            Some([plan_one, plan_two]) if plan_one.take() => match plan_two.take() {
+                true => List::Two([plan_one.outcome, plan_two.outcome]),
+                false => List::Two(self.take_second([first, second], &plan_one, now, clock)),
+            },
+            _ => self.decide_several(&[*first, *second], clock, now),
+        }
+    }
+
+    /// Takes a charge that fits and whose counter is in a slot; `None` for every other, and then
+    /// nothing was taken.
+    #[inline(always)]
+    pub(crate) fn take_plain<C: Clock>(
+        &self,
+        charge: &PlainCharge<'_>,
+        clock: &C,
+    ) -> Option<Outcome> {
+        // The slot is looked up before the clock is read, so that memory answers meanwhile.
+        let slot = self.plain_slot(charge)?;
+        let plan = slot.plan(charge.cost(), clock.now())?;
+        plan.take().then_some(plan.outcome)
+    }
+
+    /// The same for two charges, all or nothing: their outcomes, and whether the request passes. It
+    /// does not where another request changed the second counter in between.
+    #[inline(always)]
+    pub(crate) fn take_both_plain<C: Clock>(
+        &self,
+        first: &PlainCharge<'_>,
+        second: &PlainCharge<'_>,
+        clock: &C,
+    ) -> Option<([Outcome; 2], bool)> {
+        let slots = (self.plain_slot(first), self.plain_slot(second));
+        let now = clock.now();
+        let [plan_one, plan_two] = plan_both(slots, first.cost(), second.cost(), now)?;
+        if !plan_one.take() {
+            return None;
+        }
+        if plan_two.take() {
+            return Some(([plan_one.outcome, plan_two.outcome], true));
+        }
+        let charges = [&first.to_charge(), &second.to_charge()];
+        let outcomes = self.take_second(charges, &plan_one, now, clock);
+        let is_admitted = !second.is_enforced() || outcomes[1].is_allowed();
+        Some((outcomes, is_admitted))
+    }
+
+    /// The slot of a charge whose limit is one of a policy.
+    #[inline(always)]
+    fn plain_slot<'a>(&'a self, charge: &PlainCharge<'a>) -> Option<BucketSlot<'a>> {
+        let mut hasher = self.seed.build_hasher();
+        charge.hash_key(&mut hasher);
+        self.counters
+            .slot_in_policy(hasher.finish(), charge.quota())
+    }
+
+    /// Takes the second of two charges whose counter another request was quicker to change, and gives
+    /// the first one back if it does not fit any more. `taken` is what the first one took.
+    #[cold]
+    #[inline(never)]
+    fn take_second<C: Clock>(
+        &self,
+        [first, second]: [&Charge<'_>; 2],
+        taken: &SlotPlan<'_>,
+        now: Timestamp,
+        clock: &C,
+    ) -> [Outcome; 2] {
+        let (outcome, _) = self.take(self.id(second), second, now);
+        if outcome.is_allowed() || !second.enforced {
+            return [taken.outcome, outcome];
+        }
+        let before = State::Instant(taken.before(now));
+        self.give_back(first, Some(before), now, clock.now());
+        [self.peek(self.id(first), first, now), outcome]
     }
 
     /// Takes several charges, all or nothing.
@@ -156,6 +262,7 @@ impl LocalStore {
     /// **Invariant:** no limit is ever exceeded. What may happen is a denial that a lock would have
     /// avoided: two requests that race for a last unit may both be denied, and the unit is there
     /// again afterwards.
+    #[inline(never)]
     fn decide_several<C: Clock>(
         &self,
         charges: &[Charge<'_>],
@@ -360,6 +467,18 @@ impl LocalStore {
     }
 }
 
+/// What takes two charges that both fit now; `None` when one of them does not.
+#[inline(always)]
+fn plan_both<'a>(
+    slots: (Option<BucketSlot<'a>>, Option<BucketSlot<'a>>),
+    cost_one: u64,
+    cost_two: u64,
+    now: Timestamp,
+) -> Option<[SlotPlan<'a>; 2]> {
+    let (one, two) = (slots.0?, slots.1?);
+    Some([one.plan(cost_one, now)?, two.plan(cost_two, now)?])
+}
+
 /// A charge that was looked at and not taken yet.
 struct Look<'a> {
     id: CounterId<'a>,
@@ -424,6 +543,12 @@ impl Store for LocalStore {
         ready(Ok(()))
     }
 
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
+        Some(self)
+    }
+
+    #[inline]
     fn has_excess(&self) -> bool {
         !self.counters.excess.is_empty()
     }
@@ -432,7 +557,7 @@ impl Store for LocalStore {
         if charge.key.limit().is_ad_hoc() {
             return None;
         }
-        let hash = self.hash(charge.key);
+        let hash = self.hash(&charge.key);
         self.counters.excess.larger_quota(hash, &charge.quota, now)
     }
 }
