@@ -52,22 +52,19 @@ impl Prefixes {
     }
 
     /// The address with every bit after the prefix cleared; IPv4-mapped addresses are IPv4.
-    #[inline(always)]
     pub fn mask(self, address: IpAddr) -> IpAddr {
-        let mask_v4 = |v4: Ipv4Addr| {
-            let ones = u32::MAX.unbounded_shl(32 - u32::from(self.ipv4));
-            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & ones))
-        };
-        match address {
-            IpAddr::V4(v4) => mask_v4(v4),
-            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-                Some(v4) => mask_v4(v4),
-                None => {
-                    let ones = u128::MAX.unbounded_shl(128 - u32::from(self.ipv6));
-                    IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & ones))
-                }
-            },
+        match address.to_canonical() {
+            IpAddr::V4(v4) => IpAddr::V4(v4 & self.mask_v4()),
+            IpAddr::V6(v6) => {
+                let ones = u128::MAX.unbounded_shl(128 - u32::from(self.ipv6));
+                IpAddr::V6(v6 & Ipv6Addr::from_bits(ones))
+            }
         }
+    }
+
+    /// The bits of an IPv4 address that are kept.
+    pub(crate) fn mask_v4(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::MAX.unbounded_shl(32 - u32::from(self.ipv4)))
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod detached;
 mod part_value;
+mod plain_key;
 
 pub use part_value::PartValue;
 
@@ -16,6 +17,7 @@ use std::net::IpAddr;
 
 pub use self::detached::DetachedKey;
 use self::detached::DetachedPart;
+pub(crate) use self::plain_key::PlainKey;
 use crate::address;
 use crate::cookie::cookie;
 use crate::limit::{KeyPart, Limit};
@@ -24,7 +26,7 @@ use crate::path;
 use crate::query::{self, QueryValue};
 use crate::short_hash::ShortHasher;
 use crate::subject::{HeaderValue, Subject};
-use part_value::{ALL, hash_address};
+use part_value::{ALL, hash_address, hash_global};
 
 /// A limit and the values of its key parts, as a view on the request they come from.
 ///
@@ -183,11 +185,7 @@ impl<'a> Key<'a> {
     }
 
     /// The key of these bytes, instead of the parts that the limit names.
-    pub(crate) fn of_bytes(
-        limit: &'a Limit,
-        name_hash: NameHash,
-        parts: &'a [&'a [u8]],
-    ) -> Self {
+    pub(crate) fn of_bytes(limit: &'a Limit, name_hash: NameHash, parts: &'a [&'a [u8]]) -> Self {
         Self {
             limit,
             name_hash,
@@ -319,10 +317,11 @@ impl<'a> Key<'a> {
 impl Hash for Key<'_> {
     #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name_hash.write(state);
         // The same bytes as below by a shorter way: every decision hashes a key.
         match self.source {
-            KeySource::Address(address) => self.name_hash.hash_with(Some(address), state),
-            KeySource::All => self.name_hash.hash_with(None, state),
+            KeySource::Address(address) => hash_address(state, 1, &address),
+            KeySource::All => hash_global(state),
             _ => self.hash_parts(state),
         }
     }
@@ -330,7 +329,6 @@ impl Hash for Key<'_> {
 
 impl Key<'_> {
     fn hash_parts<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.name_hash.0);
         for part in self.parts() {
             part.hash(state);
         }
@@ -350,14 +348,9 @@ impl NameHash {
         Self(hasher.finish())
     }
 
-    /// Hashes a key that is an address, cut to its prefix, or else that of one counter for all.
     #[inline(always)]
-    pub(crate) fn hash_with<H: Hasher>(self, address: Option<IpAddr>, state: &mut H) {
+    fn write<H: Hasher>(self, state: &mut H) {
         state.write_u64(self.0);
-        match address {
-            Some(address) => hash_address(state, 1, &address),
-            None => PartValue::Global.hash(state),
-        }
     }
 }
 

@@ -118,7 +118,6 @@ impl Settlement {
 }
 
 /// The verdict on a request whose charges all have an outcome.
-#[inline]
 pub(crate) fn decided(
     policy: Arc<Policy>,
     charges: &[Charge<'_>],
@@ -132,7 +131,11 @@ pub(crate) fn decided(
         }
         ([first, second], [one, two]) => {
             let entries = List::Two([Some(entry(first, *one)), Some(entry(second, *two))]);
-            verdict_on(policy, entries, is_passed(first, one) && is_passed(second, two))
+            verdict_on(
+                policy,
+                entries,
+                is_passed(first, one) && is_passed(second, two),
+            )
         }
         _ => decided_about_many(policy, charges, outcomes),
     }
@@ -152,7 +155,7 @@ fn decided_about_many(
 
 /// The verdict on a request with these entries.
 #[inline(always)]
-pub(crate) fn verdict_on(
+fn verdict_on(
     policy: Arc<Policy>,
     entries: List<Option<LimitOutcome>>,
     is_admitted: bool,
@@ -211,11 +214,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Takes all enforced charges or none of them from counters in this process. Nothing is waited
     /// for, and such a store never fails: there is no outage, and nothing is owed from one.
     #[inline]
-    pub(crate) fn decide_local(
-        &self,
-        local: &LocalStore,
-        charges: &[Charge<'_>],
-    ) -> List<Outcome> {
+    pub(crate) fn decide_local(&self, local: &LocalStore, charges: &[Charge<'_>]) -> List<Outcome> {
         if local.has_excess()
             && let Some(contended) = self.with_larger_quotas(charges)
         {

@@ -4,7 +4,10 @@
 //! subject, the engine takes all charges or none, and the settlement becomes a [`Verdict`].
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
@@ -13,9 +16,9 @@ use sluicegate_core::{
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::engine::{Engine, decided, verdict_on};
+use crate::engine::{Engine, decided};
 use crate::health::FailureCounts;
-use crate::local::LocalStore;
+use crate::local::{BothPlain, LocalStore};
 use crate::pending::PendingCharges;
 use crate::store::{Store, StoreError};
 use crate::verdict::Verdict;
@@ -81,13 +84,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Charges a request to every limit that covers it, all or nothing.
+    /// Charges a request to every limit that covers it, all or nothing. With counters in this process
+    /// the future is ready when it is first polled.
     #[inline]
-    pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
-        match self.store().as_local() {
-            Some(local) => self.check_local(local, subject, cost),
-            // Boxed, because every request would be larger otherwise.
-            None => Box::pin(self.check_waiting(subject, cost)).await,
+    pub fn check<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Check<'a, S, C> {
+        Check {
+            limiter: self,
+            subject,
+            cost,
+            waiting: None,
         }
     }
 
@@ -95,6 +100,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ///
     /// Most requests are covered by one limit or two, by address, and pass: these go the short way,
     /// on which nothing is put together that only another request needs.
+    #[inline(never)]
     fn check_local(&self, local: &LocalStore, subject: &Subject<'_>, cost: u64) -> Verdict {
         // Borrowed, so that only the decision counts a reference.
         let policy = self.shared.policy.load();
@@ -104,16 +110,24 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         match policy.plain_charges(subject, cost) {
             Some(PlainCharges::One(only)) => {
                 if let Some(outcome) = local.take_plain(&only, self.clock()) {
+                    let policy = Arc::clone(&policy);
                     let entries = List::One(Some(only.with_outcome(outcome)));
-                    return Verdict::Forward(Decision::new(Arc::clone(&policy), entries));
+                    return Verdict::Forward(Decision::new(policy, entries));
                 }
             }
             Some(PlainCharges::Two(first, second)) => {
-                let taken = local.take_both_plain(&first, &second, self.clock());
-                if let Some(([one, two], is_admitted)) = taken {
-                    let (one, two) = (first.with_outcome(one), second.with_outcome(two));
-                    let entries = List::Two([Some(one), Some(two)]);
-                    return verdict_on(Arc::clone(&policy), entries, is_admitted);
+                match local.take_both_plain(&policy, &first, &second, self.clock()) {
+                    BothPlain::Taken(one, two) => {
+                        let policy = Arc::clone(&policy);
+                        let (one, two) = (first.with_outcome(one), second.with_outcome(two));
+                        let entries = List::Two([Some(one), Some(two)]);
+                        return Verdict::Forward(Decision::new(policy, entries));
+                    }
+                    BothPlain::Decided(outcomes) => {
+                        let charges = [first.to_charge(&policy), second.to_charge(&policy)];
+                        return decided(Arc::clone(&policy), &charges, &outcomes);
+                    }
+                    BothPlain::Undecided => {}
                 }
             }
             None => {}
@@ -297,6 +311,44 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     fn engine(&self) -> &Engine<S, C> {
         &self.shared.engine
+    }
+}
+
+/// The verdict that [`Limiter::check`] comes to.
+///
+/// Written by hand: a verdict is large, and the compiler's own future would copy it once more.
+#[must_use = "futures do nothing unless polled"]
+pub struct Check<'a, S, C> {
+    limiter: &'a Limiter<S, C>,
+    subject: &'a Subject<'a>,
+    cost: u64,
+    /// The decision of a store that has to be waited for; boxed, because every request would be larger
+    /// otherwise.
+    waiting: Option<Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>>,
+}
+
+impl<S: Store, C: Clock> Future for Check<'_, S, C> {
+    type Output = Verdict;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        let (limiter, subject, cost) = (self.limiter, self.subject, self.cost);
+        if let Some(local) = limiter.store().as_local() {
+            return Poll::Ready(limiter.check_local(local, subject, cost));
+        }
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(limiter.check_waiting(subject, cost)));
+        waiting.as_mut().poll(cx)
+    }
+}
+
+impl<S, C> fmt::Debug for Check<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("subject", self.subject)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
     }
 }
 

@@ -116,27 +116,27 @@ impl Index {
     #[inline(always)]
     pub(super) fn charged(&self, path: &str) -> Option<&[usize]> {
         let mut node = &self.nodes[0];
-        if !node.is_leaf {
-            node = self.last_node(node, path)?;
+        let mut rest = path.as_bytes();
+        while !node.is_leaf {
+            rest = path::without_slashes(rest);
+            let Some((child, length)) = node.few_child(rest) else {
+                return self.last_node(node, rest)?.charged.as_deref();
+            };
+            (node, rest) = (&self.nodes[child], &rest[length..]);
         }
         node.charged.as_deref()
     }
 
-    /// The last node that a path leads to; `None` where it leads to several.
+    /// The last node that the rest of a path leads to from a node; `None` where it leads to several.
     #[inline(never)]
-    fn last_node<'n>(&'n self, mut node: &'n Node, path: &str) -> Option<&'n Node> {
-        let mut rest = path.as_bytes();
+    fn last_node<'n>(&'n self, mut node: &'n Node, mut rest: &[u8]) -> Option<&'n Node> {
         while !node.is_leaf {
             rest = path::without_slashes(rest);
-            let (child, after) = match node.few_child(rest) {
-                Some((child, length)) => (Some(child), &rest[length..]),
-                None if rest.is_empty() => break,
-                None => {
-                    let (segment, after) = path::split_segment(rest);
-                    (node.literal_child(segment), after)
-                }
-            };
-            let child = match (child, node.any) {
+            if rest.is_empty() {
+                break;
+            }
+            let (segment, after) = path::split_segment(rest);
+            let child = match (node.literal_child(segment), node.any) {
                 (None, None) => break,
                 (Some(only), None) | (None, Some(only)) => only,
                 (Some(_), Some(_)) => return None,
@@ -244,7 +244,8 @@ impl Node {
     /// Notes what is known of the children once all of them are.
     fn list_children(&mut self) {
         self.is_leaf = self.literal.is_empty() && self.any.is_none();
-        if self.literal.len() <= Self::FEW {
+        // With a child for any segment, the path may go on in two ways.
+        if self.literal.len() <= Self::FEW && self.any.is_none() {
             let few = self.literal.iter();
             let few = few.map(|(text, child)| (text.as_bytes().into(), *child));
             self.few = few.collect();

@@ -283,8 +283,8 @@ impl Policy {
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
-        let is_whole = stage == Stage::Whole
-            || stage == Stage::BeforePrincipal && !self.some_need_principal;
+        let is_whole =
+            stage == Stage::Whole || stage == Stage::BeforePrincipal && !self.some_need_principal;
         match self.index.charged(subject.path) {
             Some(indices) if is_whole => self.charges_of(indices, subject, cost),
             _ => self.charges_at_length(stage, subject, cost),
@@ -335,9 +335,9 @@ impl Policy {
     ) -> Result<List<Charge<'a>>, MissingKey> {
         // Most requests meet one limit or two, and those need nothing but the address.
         match self.plain_charges_of(indices, subject, cost) {
-            Some(PlainCharges::One(only)) => Ok(List::One(only.to_charge())),
+            Some(PlainCharges::One(only)) => Ok(List::One(only.to_charge(self))),
             Some(PlainCharges::Two(first, second)) => {
-                Ok(List::Two([first.to_charge(), second.to_charge()]))
+                Ok(List::Two([first.to_charge(self), second.to_charge(self)]))
             }
             None => self.other_charges_of(indices, subject, cost),
         }
@@ -356,7 +356,7 @@ impl Policy {
     /// let Some(PlainCharges::One(plain)) = policy.plain_charges(&subject, 1) else {
     ///     panic!("one limit covers the request, by its address");
     /// };
-    /// assert_eq!(plain.to_charge().key.to_string(), "per-ip:203.0.113.7");
+    /// assert_eq!(plain.to_charge(&policy).key.to_string(), "per-ip:203.0.113.7");
     /// assert!(policy.plain_charges(&Subject::ANONYMOUS, 1).is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -389,7 +389,7 @@ impl Policy {
         subject: &Subject<'_>,
         cost: u64,
     ) -> Option<PlainCharge<'_>> {
-        self.prepared[index].plain_charge(index, &self.limits[index], subject, cost)
+        self.prepared[index].plain_charge(index, subject, cost)
     }
 
     /// The same for any number of limits of any kind.

@@ -1,16 +1,19 @@
 //! What a charge on a limit is made of, as far as it is the same for every request.
 
 use std::hash::Hasher;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use crate::address::Prefixes;
 use crate::charge::{Charge, Draw};
 use crate::counting::Counting;
 use crate::decision::{LimitOutcome, Outcome};
 use crate::failure::FailurePolicy;
-use crate::key::{Key, NameHash};
+use crate::key::{Key, NameHash, PlainKey};
 use crate::limit::{Cost, KeyPart, Limit, Mode};
 use crate::quota::Quota;
 use crate::subject::Subject;
+
+use super::Policy;
 
 /// The part of a limit's charges that is known when the policy is made, in the order in which a
 /// request reads it.
@@ -27,6 +30,9 @@ pub(super) struct PreparedLimit {
     plain_quota: Quota,
     /// The units for each unit of a request's cost; 1 where a header says them.
     number: u64,
+    /// The bits of an IPv4 address that name a caller.
+    mask_v4: Ipv4Addr,
+    prefixes: Prefixes,
     enforced: bool,
     on_failure: Option<FailurePolicy>,
 }
@@ -63,6 +69,8 @@ impl PreparedLimit {
             quota,
             plain_quota: quota.unwrap_or(Quota::TokenBucket(Quota::per_second(1))),
             number: number.unwrap_or(1),
+            mask_v4: limit.prefixes.mask_v4(),
+            prefixes: limit.prefixes,
             enforced: limit.mode == Mode::Enforce,
             on_failure: limit.on_failure,
         }
@@ -71,23 +79,22 @@ impl PreparedLimit {
     /// The charge of a request where it needs nothing but its address; `None` where a rule has to be
     /// asked, or where the address is missing.
     #[inline(always)]
-    pub(super) fn plain_charge<'a>(
-        &'a self,
+    pub(super) fn plain_charge(
+        &self,
         limit_index: usize,
-        limit: &'a Limit,
         subject: &Subject<'_>,
         cost: u64,
-    ) -> Option<PlainCharge<'a>> {
-        let address = match (self.kind, subject.client_ip) {
-            (ChargeKind::OfAddress, Some(address)) => Some(limit.prefixes.mask(address)),
-            (ChargeKind::OfAll, _) => None,
+    ) -> Option<PlainCharge<'_>> {
+        let key = match (self.kind, subject.client_ip) {
+            (ChargeKind::OfAddress, Some(IpAddr::V4(v4))) => PlainKey::of_v4(v4 & self.mask_v4),
+            (ChargeKind::OfAddress, Some(IpAddr::V6(v6))) => PlainKey::of_v6(v6, self.prefixes),
+            (ChargeKind::OfAll, _) => PlainKey::ALL,
             _ => return None,
         };
         Some(PlainCharge {
             prepared: self,
-            limit,
             limit_index,
-            address,
+            key,
             units: cost.saturating_mul(self.number),
         })
     }
@@ -121,10 +128,8 @@ impl PreparedLimit {
 #[derive(Clone, Copy, Debug)]
 pub struct PlainCharge<'a> {
     prepared: &'a PreparedLimit,
-    limit: &'a Limit,
     limit_index: usize,
-    /// The address that is the key, cut to its prefix; `None` for one counter of all requests.
-    address: Option<IpAddr>,
+    key: PlainKey,
     units: u64,
 }
 
@@ -141,7 +146,7 @@ impl<'a> PlainCharge<'a> {
     /// Hashes its key, as [`Key`] would.
     #[inline(always)]
     pub fn hash_key<H: Hasher>(&self, state: &mut H) {
-        self.prepared.name_hash.hash_with(self.address, state);
+        self.key.hash(self.prepared.name_hash, state);
     }
 
     /// The numbers to enforce.
@@ -173,15 +178,16 @@ impl<'a> PlainCharge<'a> {
         }
     }
 
-    /// The same charge in the usual form.
-    #[inline(always)]
-    pub fn to_charge(&self) -> Charge<'a> {
+    /// The same charge in the usual form; `policy` is the one that it comes from.
+    pub fn to_charge(&self, policy: &'a Policy) -> Charge<'a> {
+        let limit = policy.limit_at(self.limit_index);
         let name_hash = self.prepared.name_hash;
-        let key = match self.address {
-            Some(address) => Key::of_masked(self.limit, name_hash, address),
-            None => Key::of_all(self.limit, name_hash),
+        let key = match self.key.address() {
+            Some(address) => Key::of_masked(limit, name_hash, address),
+            None => Key::of_all(limit, name_hash),
         };
         let quota = self.prepared.plain_quota;
-        self.prepared.charge(self.limit_index, key, quota, self.units)
+        self.prepared
+            .charge(self.limit_index, key, quota, self.units)
     }
 }

@@ -82,13 +82,7 @@ impl HashedCounters {
 
     /// Decides a charge that does not fit, or that another request came before.
     #[inline(never)]
-    fn decide_again(
-        &self,
-        id: CounterId<'_>,
-        quota: &Quota,
-        cost: u64,
-        now: Timestamp,
-    ) -> Outcome {
+    fn decide_again(&self, id: CounterId<'_>, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
         if let Some(BucketSlot { slot, hash, bucket }) = self.slot_of(id, quota)
             && let Some(outcome) = update_slot(slot, hash, now, |word| {
                 let step = decide_word(word, bucket, cost, now);

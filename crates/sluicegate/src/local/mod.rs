@@ -28,7 +28,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, PlainCharge, Quota, Timestamp};
+use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, PlainCharge, Policy, Quota, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -139,12 +139,12 @@ impl LocalStore {
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             // One counter changes atomically by itself.
-            [only] if only.draw == Draw::Take => List::One(self.counters.decide(
-                self.id(only),
-                &only.quota,
-                only.cost,
-                clock,
-            )),
+            [only] if only.draw == Draw::Take => {
+                List::One(
+                    self.counters
+                        .decide(self.id(only), &only.quota, only.cost, clock),
+                )
+            }
             [first, second] if first.draw == Draw::Take && second.draw == Draw::Take => {
                 self.decide_two(first, second, clock)
             }
@@ -179,7 +179,13 @@ impl LocalStore {
         match plan_both(slots, first.cost, second.cost, now) {
             Some([plan_one, plan_two]) if plan_one.take() => match plan_two.take() {
                 true => List::Two([plan_one.outcome, plan_two.outcome]),
-                false => List::Two(self.take_second([first, second], &plan_one, now, clock)),
+                false => {
+                    let taken = TakenCharge {
+                        outcome: plan_one.outcome,
+                        before: plan_one.before(now),
+                    };
+                    List::Two(self.take_second([first, second], taken, now, clock))
+                }
             },
             _ => self.decide_several(&[*first, *second], clock, now),
         }
@@ -199,28 +205,33 @@ impl LocalStore {
         plan.take().then_some(plan.outcome)
     }
 
-    /// The same for two charges, all or nothing: their outcomes, and whether the request passes. It
-    /// does not where another request changed the second counter in between.
+    /// The same for two charges, all or nothing. Where another request changed the second counter in
+    /// between, both are decided, and the second may be denied.
     #[inline(always)]
     pub(crate) fn take_both_plain<C: Clock>(
         &self,
+        policy: &Policy,
         first: &PlainCharge<'_>,
         second: &PlainCharge<'_>,
         clock: &C,
-    ) -> Option<([Outcome; 2], bool)> {
+    ) -> BothPlain {
         let slots = (self.plain_slot(first), self.plain_slot(second));
         let now = clock.now();
-        let [plan_one, plan_two] = plan_both(slots, first.cost(), second.cost(), now)?;
+        let Some([plan_one, plan_two]) = plan_both(slots, first.cost(), second.cost(), now) else {
+            return BothPlain::Undecided;
+        };
         if !plan_one.take() {
-            return None;
+            return BothPlain::Undecided;
         }
         if plan_two.take() {
-            return Some(([plan_one.outcome, plan_two.outcome], true));
+            return BothPlain::Taken(plan_one.outcome, plan_two.outcome);
         }
-        let charges = [&first.to_charge(), &second.to_charge()];
-        let outcomes = self.take_second(charges, &plan_one, now, clock);
-        let is_admitted = !second.is_enforced() || outcomes[1].is_allowed();
-        Some((outcomes, is_admitted))
+        let charges = [&first.to_charge(policy), &second.to_charge(policy)];
+        let taken = TakenCharge {
+            outcome: plan_one.outcome,
+            before: plan_one.before(now),
+        };
+        BothPlain::Decided(self.take_second(charges, taken, now, clock))
     }
 
     /// The slot of a charge whose limit is one of a policy.
@@ -239,7 +250,7 @@ impl LocalStore {
     fn take_second<C: Clock>(
         &self,
         [first, second]: [&Charge<'_>; 2],
-        taken: &SlotPlan<'_>,
+        taken: TakenCharge,
         now: Timestamp,
         clock: &C,
     ) -> [Outcome; 2] {
@@ -247,7 +258,7 @@ impl LocalStore {
         if outcome.is_allowed() || !second.enforced {
             return [taken.outcome, outcome];
         }
-        let before = State::Instant(taken.before(now));
+        let before = State::Instant(taken.before);
         self.give_back(first, Some(before), now, clock.now());
         [self.peek(self.id(first), first, now), outcome]
     }
@@ -465,6 +476,24 @@ impl LocalStore {
                 Step { next, outcome }
             });
     }
+}
+
+/// The result of taking two plain charges.
+pub(crate) enum BothPlain {
+    /// Both were taken.
+    Taken(Outcome, Outcome),
+    /// Another request came in between: the second was decided after it, and the first was given back
+    /// if the second was denied.
+    Decided([Outcome; 2]),
+    /// Nothing was taken: one of them does not fit, or its counter is in no slot.
+    Undecided,
+}
+
+/// A charge that was taken from a slot.
+struct TakenCharge {
+    outcome: Outcome,
+    /// The instant that the slot held before.
+    before: Timestamp,
 }
 
 /// What takes two charges that both fit now; `None` when one of them does not.
