@@ -103,36 +103,46 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[inline(never)]
     fn check_local(&self, local: &LocalStore, subject: &Subject<'_>, cost: u64) -> Verdict {
         // Borrowed, so that only the decision counts a reference.
-        let policy = self.shared.policy.load();
+        self.check_under(&self.shared.policy.load(), local, subject, cost)
+    }
+
+    #[inline(always)]
+    fn check_under(
+        &self,
+        policy: &Arc<Policy>,
+        local: &LocalStore,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> Verdict {
         if local.has_excess() {
-            return self.check_others(&policy, local, subject, cost);
+            return self.check_others(policy, local, subject, cost);
         }
         match policy.plain_charges(subject, cost) {
             Some(PlainCharges::One(only)) => {
                 if let Some(outcome) = local.take_plain(&only, self.clock()) {
-                    let policy = Arc::clone(&policy);
+                    let policy = Arc::clone(policy);
                     let entries = List::One(Some(only.with_outcome(outcome)));
                     return Verdict::Forward(Decision::new(policy, entries));
                 }
             }
             Some(PlainCharges::Two(first, second)) => {
-                match local.take_both_plain(&policy, &first, &second, self.clock()) {
+                match local.take_both_plain(policy, &first, &second, self.clock()) {
                     BothPlain::Taken(one, two) => {
-                        let policy = Arc::clone(&policy);
+                        let policy = Arc::clone(policy);
                         let (one, two) = (first.with_outcome(one), second.with_outcome(two));
                         let entries = List::Two([Some(one), Some(two)]);
                         return Verdict::Forward(Decision::new(policy, entries));
                     }
                     BothPlain::Decided(outcomes) => {
-                        let charges = [first.to_charge(&policy), second.to_charge(&policy)];
-                        return decided(Arc::clone(&policy), &charges, &outcomes);
+                        let charges = [first.to_charge(policy), second.to_charge(policy)];
+                        return decided(Arc::clone(policy), &charges, &outcomes);
                     }
                     BothPlain::Undecided => {}
                 }
             }
             None => {}
         }
-        self.check_others(&policy, local, subject, cost)
+        self.check_others(policy, local, subject, cost)
     }
 
     /// The same for every other request.
@@ -174,6 +184,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         cost: u64,
     ) -> (Verdict, Option<Box<PendingCharges>>) {
         let policy = self.policy();
+        if !policy.awaits_answers()
+            && let Some(local) = self.store().as_local()
+        {
+            return (self.check_under(&policy, local, subject, cost), None);
+        }
         let charges = match policy.charges_for(subject, cost) {
             Ok(charges) => charges,
             Err(missing) => return (Verdict::Unidentified(missing), None),
