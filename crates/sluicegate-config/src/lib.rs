@@ -96,10 +96,8 @@ fn read<T>(
     let mistakes = MistakeLog::new(repeated);
     let mut expander = Expander::new(env, &source.base_dir);
     let node = tree::expand(raw, "", &mut expander, &mistakes);
-    let context = ReadContext {
-        value_files: expander.files,
-        ..ReadContext::new(&source.base_dir, &mistakes, env)
-    };
+    let mut context = ReadContext::new(&source.base_dir, &mistakes, env);
+    context.value_files = expander.files;
     let converted = convert(&Field {
         path: String::new(),
         node: &node,
