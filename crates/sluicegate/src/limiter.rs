@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Answer, Charge, Decision, Draw, FailurePolicy, Limit, List, MissingKey, Nanos, PlainCharges,
-    Policy, PolicyErrors, Subject,
+    Answer, Charge, Decision, Draw, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos,
+    Outcome, PlainCharge, PlainCharges, Policy, PolicyErrors, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
@@ -121,7 +121,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Some(PlainCharges::One(only)) => {
                 if let Some(outcome) = local.take_plain(&only, self.clock()) {
                     let policy = Arc::clone(policy);
-                    let entries = List::One(Some(only.with_outcome(outcome)));
+                    let entries = List::One(Some(plain_entry(&only, outcome)));
                     return Verdict::Forward(Decision::new(policy, entries));
                 }
             }
@@ -129,7 +129,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 match local.take_both_plain(policy, &first, &second, self.clock()) {
                     BothPlain::Taken(one, two) => {
                         let policy = Arc::clone(policy);
-                        let (one, two) = (first.with_outcome(one), second.with_outcome(two));
+                        let (one, two) = (plain_entry(&first, one), plain_entry(&second, two));
                         let entries = List::Two([Some(one), Some(two)]);
                         return Verdict::Forward(Decision::new(policy, entries));
                     }
@@ -326,6 +326,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     fn engine(&self) -> &Engine<S, C> {
         &self.shared.engine
+    }
+}
+
+/// The entry of a plain charge in a decision.
+#[inline(always)]
+fn plain_entry(charge: &PlainCharge<'_>, outcome: Outcome) -> LimitOutcome {
+    LimitOutcome {
+        limit_index: charge.limit_index(),
+        quota: *charge.quota(),
+        outcome,
+        enforced: charge.is_enforced(),
     }
 }
 

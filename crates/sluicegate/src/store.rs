@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
@@ -132,6 +132,49 @@ pub trait Store: Send + Sync + 'static {
     /// default, `None`; there, a counter that owes too much denies until enough has flowed back.
     fn larger_quota(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<Quota> {
         None
+    }
+}
+
+/// Nothing is waited for: every future is ready when it is made.
+impl Store for LocalStore {
+    fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send {
+        ready(Ok(self.decide_all(charges, clock)))
+    }
+
+    fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
+        ready(Ok(self.give(charge, age, clock.now())))
+    }
+
+    fn reset<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        clock: &C,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.forget(charge, clock.now());
+        ready(Ok(()))
+    }
+
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
+        Some(self)
+    }
+
+    #[inline]
+    fn has_excess(&self) -> bool {
+        self.has_excess()
+    }
+
+    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        self.larger_quota(charge, now)
     }
 }
 

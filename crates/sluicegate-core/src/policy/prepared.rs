@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::address::Prefixes;
 use crate::charge::{Charge, Draw};
 use crate::counting::Counting;
-use crate::decision::{LimitOutcome, Outcome};
 use crate::failure::FailurePolicy;
 use crate::key::{Key, NameHash, PlainKey};
 use crate::limit::{Cost, KeyPart, Limit, Mode};
@@ -167,15 +166,10 @@ impl<'a> PlainCharge<'a> {
         self.prepared.enforced
     }
 
-    /// The entry of a decision for this outcome.
+    /// The limit's index in its policy.
     #[inline(always)]
-    pub fn with_outcome(&self, outcome: Outcome) -> LimitOutcome {
-        LimitOutcome {
-            limit_index: self.limit_index,
-            quota: self.prepared.plain_quota,
-            outcome,
-            enforced: self.prepared.enforced,
-        }
+    pub fn limit_index(&self) -> usize {
+        self.limit_index
     }
 
     /// The same charge in the usual form; `policy` is the one that it comes from.

@@ -2,7 +2,7 @@
 //! capacity.
 //!
 //! Read downwards: [`LocalStore`] takes lists of charges, all or nothing; `counters.rs` takes one
-//! charge; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly
+//! charge; `short_way.rs` takes one or two charges that fit; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly
 //! all counters live, `slot_update.rs` changes a slot of it, `slot_word.rs` is the 64 bits of one of
 //! them, and `stripe.rs` and `side_map.rs` keep the few that do not fit. `keyed.rs` is the same
 //! store without policies. `loom_tests.rs` checks the races in every order of events.
@@ -13,6 +13,7 @@ mod counters;
 mod keyed;
 #[cfg(all(test, sluicegate_loom))]
 mod loom_tests;
+mod short_way;
 mod side_map;
 mod slot_update;
 mod slot_word;
@@ -20,22 +21,21 @@ mod stripe;
 mod table;
 
 pub use keyed::KeyedLimiter;
+pub(crate) use short_way::BothPlain;
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
-use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, PlainCharge, Policy, Quota, Timestamp};
+use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
-use crate::store::{Store, StoreError};
 use address::CounterId;
 use capacity::CounterCapacity;
 use counters::HashedCounters;
-use slot_update::{BucketSlot, SlotChange, SlotPlan};
+use slot_update::SlotChange;
 
 /// The size of a [`LocalStore`].
 ///
@@ -159,108 +159,6 @@ impl LocalStore {
             [only] => List::One(self.look_at(only, clock.now())),
             several => self.decide_several(several, clock, clock.now()),
         }
-    }
-
-    /// Takes two charges, all or nothing, as [`LocalStore::decide_several`] does. Where both counters
-    /// are in slots and both charges fit, that is two compare-and-swaps.
-    #[inline]
-    fn decide_two<C: Clock>(
-        &self,
-        first: &Charge<'_>,
-        second: &Charge<'_>,
-        clock: &C,
-    ) -> List<Outcome> {
-        let (one, two) = (self.id(first), self.id(second));
-        let slots = (
-            self.counters.slot_of(one, &first.quota),
-            self.counters.slot_of(two, &second.quota),
-        );
-        let now = clock.now();
-        match plan_both(slots, first.cost, second.cost, now) {
-            Some([plan_one, plan_two]) if plan_one.take() => match plan_two.take() {
-                true => List::Two([plan_one.outcome, plan_two.outcome]),
-                false => {
-                    let taken = TakenCharge {
-                        outcome: plan_one.outcome,
-                        before: plan_one.before(now),
-                    };
-                    List::Two(self.take_second([first, second], taken, now, clock))
-                }
-            },
-            _ => self.decide_several(&[*first, *second], clock, now),
-        }
-    }
-
-    /// Takes a charge that fits and whose counter is in a slot; `None` for every other, and then
-    /// nothing was taken.
-    #[inline(always)]
-    pub(crate) fn take_plain<C: Clock>(
-        &self,
-        charge: &PlainCharge<'_>,
-        clock: &C,
-    ) -> Option<Outcome> {
-        // The slot is looked up before the clock is read, so that memory answers meanwhile.
-        let slot = self.plain_slot(charge)?;
-        let plan = slot.plan(charge.cost(), clock.now())?;
-        plan.take().then_some(plan.outcome)
-    }
-
-    /// The same for two charges, all or nothing. Where another request changed the second counter in
-    /// between, both are decided, and the second may be denied.
-    #[inline(always)]
-    pub(crate) fn take_both_plain<C: Clock>(
-        &self,
-        policy: &Policy,
-        first: &PlainCharge<'_>,
-        second: &PlainCharge<'_>,
-        clock: &C,
-    ) -> BothPlain {
-        let slots = (self.plain_slot(first), self.plain_slot(second));
-        let now = clock.now();
-        let Some([plan_one, plan_two]) = plan_both(slots, first.cost(), second.cost(), now) else {
-            return BothPlain::Undecided;
-        };
-        if !plan_one.take() {
-            return BothPlain::Undecided;
-        }
-        if plan_two.take() {
-            return BothPlain::Taken(plan_one.outcome, plan_two.outcome);
-        }
-        let charges = [&first.to_charge(policy), &second.to_charge(policy)];
-        let taken = TakenCharge {
-            outcome: plan_one.outcome,
-            before: plan_one.before(now),
-        };
-        BothPlain::Decided(self.take_second(charges, taken, now, clock))
-    }
-
-    /// The slot of a charge whose limit is one of a policy.
-    #[inline(always)]
-    fn plain_slot<'a>(&'a self, charge: &PlainCharge<'a>) -> Option<BucketSlot<'a>> {
-        let mut hasher = self.seed.build_hasher();
-        charge.hash_key(&mut hasher);
-        self.counters
-            .slot_in_policy(hasher.finish(), charge.quota())
-    }
-
-    /// Takes the second of two charges whose counter another request was quicker to change, and gives
-    /// the first one back if it does not fit any more. `taken` is what the first one took.
-    #[cold]
-    #[inline(never)]
-    fn take_second<C: Clock>(
-        &self,
-        [first, second]: [&Charge<'_>; 2],
-        taken: TakenCharge,
-        now: Timestamp,
-        clock: &C,
-    ) -> [Outcome; 2] {
-        let (outcome, _) = self.take(self.id(second), second, now);
-        if outcome.is_allowed() || !second.enforced {
-            return [taken.outcome, outcome];
-        }
-        let before = State::Instant(taken.before);
-        self.give_back(first, Some(before), now, clock.now());
-        [self.peek(self.id(first), first, now), outcome]
     }
 
     /// Takes several charges, all or nothing.
@@ -447,6 +345,21 @@ impl LocalStore {
             .refund(self.id(charge), charge.quota, charge.cost, age, now)
     }
 
+    /// Returns true when some counter owes more than its limit has.
+    #[inline]
+    pub(crate) fn has_excess(&self) -> bool {
+        !self.counters.excess.is_empty()
+    }
+
+    /// The quota under which a charge is to be decided instead of its own.
+    pub(crate) fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        if charge.key.limit().is_ad_hoc() {
+            return None;
+        }
+        let hash = self.hash(&charge.key);
+        self.counters.excess.larger_quota(hash, &charge.quota, now)
+    }
+
     /// Forgets the counter of a charge.
     pub(crate) fn forget(&self, charge: &Charge<'_>, now: Timestamp) {
         self.counters
@@ -476,36 +389,6 @@ impl LocalStore {
                 Step { next, outcome }
             });
     }
-}
-
-/// The result of taking two plain charges.
-pub(crate) enum BothPlain {
-    /// Both were taken.
-    Taken(Outcome, Outcome),
-    /// Another request came in between: the second was decided after it, and the first was given back
-    /// if the second was denied.
-    Decided([Outcome; 2]),
-    /// Nothing was taken: one of them does not fit, or its counter is in no slot.
-    Undecided,
-}
-
-/// A charge that was taken from a slot.
-struct TakenCharge {
-    outcome: Outcome,
-    /// The instant that the slot held before.
-    before: Timestamp,
-}
-
-/// What takes two charges that both fit now; `None` when one of them does not.
-#[inline(always)]
-fn plan_both<'a>(
-    slots: (Option<BucketSlot<'a>>, Option<BucketSlot<'a>>),
-    cost_one: u64,
-    cost_two: u64,
-    now: Timestamp,
-) -> Option<[SlotPlan<'a>; 2]> {
-    let (one, two) = (slots.0?, slots.1?);
-    Some([one.plan(cost_one, now)?, two.plan(cost_two, now)?])
 }
 
 /// A charge that was looked at and not taken yet.
@@ -541,52 +424,5 @@ impl fmt::Debug for LocalStore {
         f.debug_struct("LocalStore")
             .field("memory_bytes", &self.memory_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// Nothing is waited for: every future is ready when it is made.
-impl Store for LocalStore {
-    fn decide<C: Clock>(
-        &self,
-        charges: &[Charge<'_>],
-        clock: &C,
-    ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send {
-        ready(Ok(self.decide_all(charges, clock)))
-    }
-
-    fn refund<C: Clock>(
-        &self,
-        charge: &Charge<'_>,
-        age: Nanos,
-        clock: &C,
-    ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
-        ready(Ok(self.give(charge, age, clock.now())))
-    }
-
-    fn reset<C: Clock>(
-        &self,
-        charge: &Charge<'_>,
-        clock: &C,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.forget(charge, clock.now());
-        ready(Ok(()))
-    }
-
-    #[inline]
-    fn as_local(&self) -> Option<&LocalStore> {
-        Some(self)
-    }
-
-    #[inline]
-    fn has_excess(&self) -> bool {
-        !self.counters.excess.is_empty()
-    }
-
-    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
-        if charge.key.limit().is_ad_hoc() {
-            return None;
-        }
-        let hash = self.hash(&charge.key);
-        self.counters.excess.larger_quota(hash, &charge.quota, now)
     }
 }
