@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::message_text::quoted;
+use crate::typed::ValueFile;
 
 /// The origin of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Expander<'a> {
     base_dir: &'a Path,
     /// Bytes that may still be filled in: a small file must not become a large one.
     left: usize,
+    /// The files that values were filled in from, with the keys of those values.
+    pub(crate) files: Vec<ValueFile>,
 }
 
 /// Messages show these words instead of values from outside.
@@ -52,12 +55,13 @@ impl<'a> Expander<'a> {
             env,
             base_dir,
             left: Self::ALL_MAX,
+            files: Vec::new(),
         }
     }
 
     /// The text with its references filled in, or the reason why that is impossible. `$${` stands
-    /// for `${`.
-    pub(crate) fn expand(&mut self, text: String) -> Result<(String, Origin), String> {
+    /// for `${`. `place` is the key of the text.
+    pub(crate) fn expand(&mut self, text: String, place: &str) -> Result<(String, Origin), String> {
         if !text.contains("${") {
             return Ok((text, Origin::default()));
         }
@@ -82,6 +86,12 @@ impl<'a> Expander<'a> {
             let inside = &reference[2..end];
             rest = &reference[end + 1..];
             let filled = self.fill(inside)?;
+            if let Some(Reference::File(path)) = &filled.reference {
+                self.files.push(ValueFile {
+                    place: place.to_owned(),
+                    path: path.clone(),
+                });
+            }
             origin.hidden = filled.hidden.or(origin.hidden);
             origin.whole = filled
                 .reference

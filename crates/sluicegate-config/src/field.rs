@@ -19,7 +19,7 @@ use sluicegate_core::{Nanos, parse_duration};
 use crate::message_text::{expected, one_of, quoted};
 use crate::mistakes::Mistake;
 use crate::tree::{MistakeLog, Node, Value, child_path};
-use crate::typed::BodyFile;
+use crate::typed::{BodyFile, ValueFile};
 
 pub(crate) use section::Section;
 
@@ -37,6 +37,8 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The files that were read with the configuration: bodies of rejections.
     pub(crate) body_files: RefCell<Vec<Arc<BodyFile>>>,
+    /// The files that values were taken from.
+    pub(crate) value_files: Vec<ValueFile>,
 }
 
 impl<'a> ReadContext<'a> {
@@ -52,6 +54,7 @@ impl<'a> ReadContext<'a> {
             env,
             warnings: RefCell::default(),
             body_files: RefCell::default(),
+            value_files: Vec::new(),
         }
     }
 

@@ -94,13 +94,10 @@ fn read<T>(
     let report = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
     let (raw, repeated) = raw::parse(&source.text, source.syntax).map_err(report)?;
     let mistakes = MistakeLog::new(repeated);
-    let node = tree::expand(
-        raw,
-        "",
-        &mut Expander::new(env, &source.base_dir),
-        &mistakes,
-    );
-    let context = ReadContext::new(&source.base_dir, &mistakes, env);
+    let mut expander = Expander::new(env, &source.base_dir);
+    let node = tree::expand(raw, "", &mut expander, &mistakes);
+    let mut context = ReadContext::new(&source.base_dir, &mistakes, env);
+    context.value_files = expander.files;
     let converted = convert(&Field {
         path: String::new(),
         node: &node,

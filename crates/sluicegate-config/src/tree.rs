@@ -68,7 +68,7 @@ pub(crate) fn expand(
         RawValue::Whole(number) => Value::Whole(number),
         RawValue::Negative(number) => Value::Negative(number),
         RawValue::Fraction(number) => Value::Fraction(number),
-        RawValue::Text(text) => match expander.expand(text) {
+        RawValue::Text(text) => match expander.expand(text, path) {
             Ok((text, from)) => {
                 origin = from;
                 Value::Text(text)

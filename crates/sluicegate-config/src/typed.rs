@@ -14,6 +14,7 @@ mod proxy;
 mod store;
 mod traces;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_core::Policy;
@@ -69,4 +70,15 @@ pub struct Config {
     pub switched_off: Vec<String>,
     /// Sentences about the environment: variables that cannot be used, and what follows.
     pub warnings: Vec<String>,
+    /// The files that values were taken from by `${file:…}`.
+    pub value_files: Vec<ValueFile>,
+}
+
+/// A file whose first line is a value of the configuration, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueFile {
+    /// The key of the value, such as `limits[0].rate`.
+    pub place: String,
+    /// The file.
+    pub path: PathBuf,
 }

@@ -20,6 +20,8 @@ impl AdHoc {
     /// Every purpose, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Throttle, Self::Override];
 
+    const MARK: u8 = b'!';
+
     /// The name of the hidden limit. It begins with a character that the name of a configured limit
     /// cannot have.
     const fn name(self) -> &'static str {
@@ -39,7 +41,8 @@ impl Limit {
     /// Returns true when the limit stands for quotas that come with the request.
     #[inline]
     pub fn is_ad_hoc(&self) -> bool {
-        self.ad_hoc().is_some()
+        // The first byte tells: no configured limit may begin with it.
+        self.name.as_bytes().first() == Some(&AdHoc::MARK) && self.ad_hoc().is_some()
     }
 
     /// The purpose of the quotas that the limit stands for; `None` for a configured limit.

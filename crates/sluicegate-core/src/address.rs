@@ -54,13 +54,17 @@ impl Prefixes {
     /// The address with every bit after the prefix cleared; IPv4-mapped addresses are IPv4.
     pub fn mask(self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
-            IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(
-                v4.to_bits() & leading_ones(self.ipv4, 32) as u32,
-            )),
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(
-                v6.to_bits() & leading_ones(self.ipv6, 128),
-            )),
+            IpAddr::V4(v4) => IpAddr::V4(v4 & self.mask_v4()),
+            IpAddr::V6(v6) => {
+                let ones = u128::MAX.unbounded_shl(128 - u32::from(self.ipv6));
+                IpAddr::V6(v6 & Ipv6Addr::from_bits(ones))
+            }
         }
+    }
+
+    /// The bits of an IPv4 address that are kept.
+    pub(crate) fn mask_v4(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::MAX.unbounded_shl(32 - u32::from(self.ipv4)))
     }
 }
 
@@ -142,17 +146,6 @@ fn parse_v6(text: &str) -> Option<IpAddr> {
 fn port(text: &str) -> Option<u16> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits_only { text.parse().ok() } else { None }
-}
-
-/// `bits` ones at the top of a number of `width` bits.
-fn leading_ones(bits: u8, width: u32) -> u128 {
-    let zeros = width - u32::from(bits);
-    let all = u128::MAX >> (128 - width);
-    if zeros == 128 {
-        0
-    } else {
-        all >> zeros << zeros
-    }
 }
 
 #[cfg(test)]

@@ -138,6 +138,7 @@ pub struct Decision {
 
 impl Decision {
     /// Puts the entries of a request together; `policy` is the one whose limits they index.
+    #[inline]
     pub fn new(policy: Arc<Policy>, entries: List<Option<LimitOutcome>>) -> Self {
         Self {
             policy,
@@ -185,8 +186,10 @@ impl Decision {
     }
 
     /// Returns true when the request may go on: no enforced limit denied it.
+    #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.denials().next().is_none()
+        let mut charged = self.entries.iter().flatten();
+        !charged.any(|charged| charged.enforced && !charged.outcome.is_allowed())
     }
 
     /// The enforced limits that denied the request; shadow limits are left out.

@@ -7,6 +7,7 @@
 
 mod detached;
 mod part_value;
+mod plain_key;
 
 pub use part_value::PartValue;
 
@@ -16,14 +17,16 @@ use std::net::IpAddr;
 
 pub use self::detached::DetachedKey;
 use self::detached::DetachedPart;
+pub(crate) use self::plain_key::PlainKey;
 use crate::address;
 use crate::cookie::cookie;
 use crate::limit::{KeyPart, Limit};
 use crate::missing_key::{MissingKey, MissingReason};
 use crate::path;
 use crate::query::{self, QueryValue};
+use crate::short_hash::ShortHasher;
 use crate::subject::{HeaderValue, Subject};
-use part_value::{ALL, hash_address};
+use part_value::{ALL, hash_address, hash_global};
 
 /// A limit and the values of its key parts, as a view on the request they come from.
 ///
@@ -50,12 +53,17 @@ use part_value::{ALL, hash_address};
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     limit: &'a Limit,
+    name_hash: NameHash,
     source: KeySource<'a>,
 }
 
 /// The origin of a key's values.
 #[derive(Clone, Copy)]
 enum KeySource<'a> {
+    /// The client's address, cut to its prefix, as the only part of the limit's key.
+    Address(IpAddr),
+    /// One counter for all requests, as the only part of the limit's key.
+    All,
     /// The parts of the limit's key, read off the request.
     Subject(&'a Subject<'a>),
     /// The parts of the limit's key, given as text in the same order.
@@ -74,22 +82,62 @@ enum KeySource<'a> {
 
 impl<'a> Key<'a> {
     /// The key of a subject; every part must be there.
-    #[inline]
     pub fn of_subject(limit: &'a Limit, subject: &'a Subject<'a>) -> Result<Self, MissingKey> {
+        Self::of_request(limit, NameHash::of(&limit.name), subject)
+    }
+
+    /// The same with the hash of the limit's name at hand.
+    #[inline]
+    pub(crate) fn of_request(
+        limit: &'a Limit,
+        name_hash: NameHash,
+        subject: &'a Subject<'a>,
+    ) -> Result<Self, MissingKey> {
         // Most keys are an address alone, which one comparison finds present.
-        let is_address =
-            matches!(limit.key[..], [KeyPart::ClientIp]) && subject.client_ip.is_some();
-        if !is_address {
-            check_parts(limit, subject)?;
+        if let ([KeyPart::ClientIp], Some(address)) = (&limit.key[..], subject.client_ip) {
+            let masked = limit.prefixes.mask(address);
+            return Ok(Self::of_masked(limit, name_hash, masked));
         }
+        check_parts(limit, subject)?;
         Ok(Self {
             limit,
+            name_hash,
             source: KeySource::Subject(subject),
         })
     }
 
+    /// The key of a limit that counts by client address and nothing else; the address is cut to its
+    /// prefix.
+    #[inline(always)]
+    pub(crate) fn of_masked(limit: &'a Limit, name_hash: NameHash, masked: IpAddr) -> Self {
+        Self {
+            limit,
+            name_hash,
+            source: KeySource::Address(masked),
+        }
+    }
+
+    /// The key of a limit that has one counter for all requests.
+    #[inline(always)]
+    pub(crate) fn of_all(limit: &'a Limit, name_hash: NameHash) -> Self {
+        Self {
+            limit,
+            name_hash,
+            source: KeySource::All,
+        }
+    }
+
     /// The key for parts given as text, one for each part of the limit's key and in its order.
     pub fn of_parts(limit: &'a Limit, parts: &'a [&'a str]) -> Result<Self, MissingKey> {
+        Self::of_given(limit, NameHash::of(&limit.name), parts)
+    }
+
+    /// The same with the hash of the limit's name at hand.
+    pub(crate) fn of_given(
+        limit: &'a Limit,
+        name_hash: NameHash,
+        parts: &'a [&'a str],
+    ) -> Result<Self, MissingKey> {
         for (index, part) in limit.key.iter().enumerate() {
             let Some(text) = parts.get(index) else {
                 return Err(MissingKey::new(limit, part, MissingReason::Missing));
@@ -101,6 +149,7 @@ impl<'a> Key<'a> {
         match parts.get(limit.key.len()) {
             None => Ok(Self {
                 limit,
+                name_hash,
                 source: KeySource::Given(parts),
             }),
             Some(_) => Err(MissingKey::too_many(limit)),
@@ -136,25 +185,32 @@ impl<'a> Key<'a> {
     }
 
     /// The key of these bytes, instead of the parts that the limit names.
-    pub(crate) fn of_bytes(limit: &'a Limit, parts: &'a [&'a [u8]]) -> Self {
+    pub(crate) fn of_bytes(limit: &'a Limit, name_hash: NameHash, parts: &'a [&'a [u8]]) -> Self {
         Self {
             limit,
+            name_hash,
             source: KeySource::Raw(parts),
         }
     }
 
     /// The key of a request that lacks a part: its client address. `None` when that is missing too.
-    pub(crate) fn address_instead(limit: &'a Limit, subject: &'a Subject<'a>) -> Option<Self> {
+    pub(crate) fn address_instead(
+        limit: &'a Limit,
+        name_hash: NameHash,
+        subject: &'a Subject<'a>,
+    ) -> Option<Self> {
         subject.client_ip.map(|_| Self {
             limit,
+            name_hash,
             source: KeySource::AddressInstead(subject),
         })
     }
 
     /// The key that all requests share which lack a part.
-    pub(crate) fn shared(limit: &'a Limit) -> Self {
+    pub(crate) fn shared(limit: &'a Limit, name_hash: NameHash) -> Self {
         Self {
             limit,
+            name_hash,
             source: KeySource::Shared,
         }
     }
@@ -194,18 +250,18 @@ impl<'a> Key<'a> {
     /// most keys are.
     #[inline]
     pub fn only_address(&self) -> Option<IpAddr> {
-        match (self.source, &self.limit.key[..]) {
-            (KeySource::Subject(subject), [KeyPart::ClientIp]) => subject
-                .client_ip
-                .map(|address| self.limit.prefixes.mask(address)),
+        match self.source {
+            KeySource::Address(address) => Some(address),
             _ => None,
         }
     }
 
     /// The value of each part, in order.
     pub fn parts(&self) -> impl Iterator<Item = PartValue<'a>> {
-        let Self { limit, source } = *self;
+        let Self { limit, source, .. } = *self;
         let instead = match source {
+            KeySource::Address(address) => Some(PartValue::Address(address)),
+            KeySource::All => Some(PartValue::Global),
             KeySource::AddressInstead(subject) => {
                 let masked = subject
                     .client_ip
@@ -222,7 +278,9 @@ impl<'a> Key<'a> {
         let (own, raw) = match source {
             KeySource::Subject(_) | KeySource::Given(_) => (limit.key.as_slice(), &[][..]),
             KeySource::Raw(raw) => (&[][..], raw),
-            KeySource::AddressInstead(_)
+            KeySource::Address(_)
+            | KeySource::All
+            | KeySource::AddressInstead(_)
             | KeySource::Shared
             | KeySource::Tenant(_)
             | KeySource::Detached(_) => (&[][..], &[][..]),
@@ -243,6 +301,8 @@ impl<'a> Key<'a> {
                     .get(index)
                     .map_or(PartValue::Shared, |text| given_part(part, limit, text)),
                 KeySource::Raw(_)
+                | KeySource::Address(_)
+                | KeySource::All
                 | KeySource::AddressInstead(_)
                 | KeySource::Shared
                 | KeySource::Tenant(_)
@@ -257,15 +317,40 @@ impl<'a> Key<'a> {
 impl Hash for Key<'_> {
     #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_usize(self.limit.name.len());
-        state.write(self.limit.name.as_bytes());
+        self.name_hash.write(state);
         // The same bytes as below by a shorter way: every decision hashes a key.
-        if let Some(address) = self.only_address() {
-            return hash_address(state, 1, &address);
+        match self.source {
+            KeySource::Address(address) => hash_address(state, 1, &address),
+            KeySource::All => hash_global(state),
+            _ => self.hash_parts(state),
         }
+    }
+}
+
+impl Key<'_> {
+    fn hash_parts<H: Hasher>(&self, state: &mut H) {
         for part in self.parts() {
             part.hash(state);
         }
+    }
+}
+
+/// The hash of a limit's name, which stands for it in the hash of a key: names are long, and every
+/// decision hashes one. Operators choose the names, so it needs no seed, and two names share one
+/// only by a chance of 2^-64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameHash(u64);
+
+impl NameHash {
+    pub(crate) fn of(name: &str) -> Self {
+        let mut hasher = ShortHasher::default();
+        hasher.write(name.as_bytes());
+        Self(hasher.finish())
+    }
+
+    #[inline(always)]
+    fn write<H: Hasher>(self, state: &mut H) {
+        state.write_u64(self.0);
     }
 }
 

@@ -38,6 +38,7 @@ mod quota;
 mod rate;
 mod rule_error;
 mod settings;
+mod short_hash;
 mod subject;
 mod time;
 mod units;
@@ -60,7 +61,8 @@ pub use missing_key::{MissingKey, MissingReason};
 pub use own_rejection::{OwnBody, OwnRejection, RejectionError, RejectionText, RejectionValues};
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
-    Condition, ConsideredLimit, LimitEffect, Policy, PolicyError, PolicyErrors, Stage,
+    Condition, ConsideredLimit, LimitEffect, PlainCharge, PlainCharges, Policy, PolicyError,
+    PolicyErrors, Stage,
 };
 pub use query::{QueryText, QueryValue, parameter as query_parameter};
 pub use quota::{

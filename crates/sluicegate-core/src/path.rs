@@ -25,7 +25,7 @@ use std::str::FromStr;
 
 use crate::rule_error::ParseRuleError;
 
-pub(crate) use segments::segments;
+pub(crate) use segments::{Segments, segments, split_segment, without_slashes};
 
 /// Brings a path (without query) to its one spelling, or refuses it.
 ///

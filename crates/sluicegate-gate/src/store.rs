@@ -31,9 +31,7 @@ impl Store for AnyStore {
     ) -> Result<List<Outcome>, StoreError> {
         match self {
             Self::Local(store) => store.decide(charges, clock).await,
-            // Boxed, because the future of every request would otherwise reserve room for it, also
-            // with the local store.
-            Self::Redis(store) => Box::pin(store.decide(charges, clock)).await,
+            Self::Redis(store) => store.decide(charges, clock).await,
         }
     }
 
@@ -53,6 +51,14 @@ impl Store for AnyStore {
         match self {
             Self::Local(store) => store.reset(charge, clock).await,
             Self::Redis(store) => store.reset(charge, clock).await,
+        }
+    }
+
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
+        match self {
+            Self::Local(store) => Some(store),
+            Self::Redis(_) => None,
         }
     }
 

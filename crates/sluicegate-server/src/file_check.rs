@@ -59,7 +59,11 @@ fn read(file: &NamedFile<'_>, files: &[NamedFile<'_>], config: &Config) -> Vec<(
             .map_err(|error| error.to_string()),
         FileKind::Certificate => return pair(file, files, config),
         // Read with the certificate, by the authenticator, and with the configuration.
-        FileKind::PrivateKey | FileKind::ApiKeys | FileKind::KeySet | FileKind::Body => Ok(()),
+        FileKind::PrivateKey
+        | FileKind::ApiKeys
+        | FileKind::KeySet
+        | FileKind::Body
+        | FileKind::Value => Ok(()),
     };
     let mistake = read.err().map(|message| (file.place.clone(), message));
     mistake.into_iter().collect()

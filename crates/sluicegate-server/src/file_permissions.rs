@@ -74,14 +74,16 @@ mod tests {
 
     #[test]
     fn what_others_may_write_is_refused_and_secrets_that_they_may_read_are_warned_about() {
-        use FileKind::{ApiKeys, Authorities, Certificate, KeySet, Password, PrivateKey, Token};
+        use FileKind::{
+            ApiKeys, Authorities, Certificate, KeySet, Password, PrivateKey, Token, Value,
+        };
         for kind in [PrivateKey, Token, Password] {
             let modes = [0o600, 0o400, 0o640, 0o644, 0o620, 0o602, 0o666];
             let found = modes.map(|mode| checked(kind, mode));
             let expected = [(0, 0), (0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1)];
             assert_eq!(found, expected, "{kind:?}");
         }
-        for kind in [ApiKeys, KeySet, Authorities] {
+        for kind in [ApiKeys, KeySet, Authorities, Value] {
             let found = [0o600, 0o644, 0o664, 0o646].map(|mode| checked(kind, mode));
             assert_eq!(found, [(0, 0), (0, 0), (1, 0), (1, 0)], "{kind:?}");
         }

@@ -37,6 +37,8 @@ pub(crate) enum FileKind {
     Password,
     /// The body of a rejection, which was read with the configuration.
     Body,
+    /// A value of the configuration itself (`${file:…}`), which was read with it.
+    Value,
 }
 
 impl FileKind {
@@ -102,6 +104,12 @@ pub(crate) fn named_files(config: &Config) -> Vec<NamedFile<'_>> {
     }
     for file in &config.response.body_files {
         files.add("reject.body_file", Some(&file.path), FileKind::Body, true);
+    }
+    for file in &config.value_files {
+        // A password is there already, as what it is.
+        if !files.0.iter().any(|known| known.path == file.path) {
+            files.add(&file.place, Some(&file.path), FileKind::Value, false);
+        }
     }
     files.0
 }

@@ -16,7 +16,7 @@ use sluicegate_core::{
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::failure::{Substitute, failure_policy_of, substitute_for};
-use crate::fallback::{Fallback, HoldOutcome, is_admitted};
+use crate::fallback::{Fallback, HoldOutcome, is_admitted, is_passed};
 use crate::health::{FailureCounts, StoreHealth};
 use crate::local::LocalStore;
 use crate::pending::PendingCharges;
@@ -106,11 +106,7 @@ impl Settlement {
     /// The verdict on the request that `charges` were made for, under the policy they were made from.
     pub fn into_verdict(self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
         match self {
-            Self::Decided(outcomes) => {
-                let entries = charges.iter().zip(&outcomes);
-                let entries = entries.map(|(charge, outcome)| Some(entry(charge, *outcome)));
-                Decision::new(Arc::clone(policy), entries.collect()).into()
-            }
+            Self::Decided(outcomes) => decided(Arc::clone(policy), charges, &outcomes),
             Self::Owed(outcomes) => partial_decision(policy, charges, &outcomes).into(),
             Self::Degraded(outcomes) => partial_decision(policy, charges, &outcomes)
                 .degraded()
@@ -118,6 +114,56 @@ impl Settlement {
             Self::Unavailable { status, error } => Verdict::Unavailable { status, error },
             Self::Unchecked(error) => Verdict::ForwardUnchecked(error),
         }
+    }
+}
+
+/// The verdict on a request whose charges all have an outcome.
+pub(crate) fn decided(
+    policy: Arc<Policy>,
+    charges: &[Charge<'_>],
+    outcomes: &[Outcome],
+) -> Verdict {
+    // Most requests are charged to one limit or two; their entries are made where they stay.
+    match (charges, outcomes) {
+        ([charge], [outcome]) => {
+            let entries = List::One(Some(entry(charge, *outcome)));
+            verdict_on(policy, entries, is_passed(charge, outcome))
+        }
+        ([first, second], [one, two]) => {
+            let entries = List::Two([Some(entry(first, *one)), Some(entry(second, *two))]);
+            verdict_on(
+                policy,
+                entries,
+                is_passed(first, one) && is_passed(second, two),
+            )
+        }
+        _ => decided_about_many(policy, charges, outcomes),
+    }
+}
+
+#[inline(never)]
+fn decided_about_many(
+    policy: Arc<Policy>,
+    charges: &[Charge<'_>],
+    outcomes: &[Outcome],
+) -> Verdict {
+    let entries = charges.iter().zip(outcomes);
+    let entries = entries.map(|(charge, outcome)| Some(entry(charge, *outcome)));
+    let is_admitted = is_admitted(charges, outcomes);
+    verdict_on(policy, entries.collect(), is_admitted)
+}
+
+/// The verdict on a request with these entries.
+#[inline(always)]
+fn verdict_on(
+    policy: Arc<Policy>,
+    entries: List<Option<LimitOutcome>>,
+    is_admitted: bool,
+) -> Verdict {
+    let decision = Decision::new(policy, entries);
+    match is_admitted {
+        true => Verdict::Forward(decision),
+        false => Verdict::Reject(decision),
     }
 }
 
@@ -132,6 +178,7 @@ fn partial_decision(
     Decision::new(Arc::clone(policy), entries.collect())
 }
 
+#[inline(always)]
 fn entry(charge: &Charge<'_>, outcome: Outcome) -> LimitOutcome {
     LimitOutcome {
         limit_index: charge.limit_index,
@@ -155,13 +202,36 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     /// Takes all enforced charges or none of them.
+    #[inline]
+    pub async fn decide(&self, charges: &[Charge<'_>]) -> Settlement {
+        match self.store.as_local() {
+            Some(local) => Settlement::Decided(self.decide_local(local, charges)),
+            // Boxed, because every request would be larger otherwise.
+            None => Box::pin(self.decide_waiting(charges)).await,
+        }
+    }
+
+    /// Takes all enforced charges or none of them from counters in this process. Nothing is waited
+    /// for, and such a store never fails: there is no outage, and nothing is owed from one.
+    #[inline]
+    pub(crate) fn decide_local(&self, local: &LocalStore, charges: &[Charge<'_>]) -> List<Outcome> {
+        if local.has_excess()
+            && let Some(contended) = self.with_larger_quotas(charges)
+        {
+            let outcomes = local.decide_all(&contended, &self.clock);
+            return within_own_limits(charges, &outcomes);
+        }
+        local.decide_all(charges, &self.clock)
+    }
+
+    /// The same with a store that may have to be waited for.
     ///
     /// After an outage, some counters of this replica may still owe what they admitted on their own.
     /// A charge on such a counter is taken there first ("held"), then from the store, and given back
     /// here if the store refuses it. What does not fit there is denied without the store, and is no
     /// degraded answer once the store is back. Without such debts, which is nearly always, that costs
     /// one load.
-    pub async fn decide(&self, charges: &[Charge<'_>]) -> Settlement {
+    pub(crate) async fn decide_waiting(&self, charges: &[Charge<'_>]) -> Settlement {
         let Self {
             store,
             clock,

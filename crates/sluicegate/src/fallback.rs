@@ -63,7 +63,13 @@ pub(crate) fn is_admitted(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
     charges
         .iter()
         .zip(answers)
-        .all(|(charge, answer)| !charge.enforced || answer.is_allowed())
+        .all(|(charge, answer)| is_passed(charge, answer))
+}
+
+/// Returns true when a charge does not stop its request.
+#[inline(always)]
+pub(crate) fn is_passed(charge: &Charge<'_>, answer: &Outcome) -> bool {
+    !charge.enforced || answer.is_allowed()
 }
 
 impl Fallback {

@@ -109,7 +109,7 @@ pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use engine::{Engine, Settlement};
 pub use health::FailureCounts;
 pub use layout::StoredNames;
-pub use limiter::{Limiter, ResetError};
+pub use limiter::{Check, Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use pending::PendingCharges;
 pub use sluicegate_core::address::Prefixes;

@@ -4,18 +4,21 @@
 //! subject, the engine takes all charges or none, and the settlement becomes a [`Verdict`].
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Answer, Charge, Draw, FailurePolicy, Limit, List, MissingKey, Nanos, Policy, PolicyErrors,
-    Subject,
+    Answer, Charge, Decision, Draw, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos,
+    Outcome, PlainCharge, PlainCharges, Policy, PolicyErrors, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::engine::Engine;
+use crate::engine::{Engine, decided};
 use crate::health::FailureCounts;
-use crate::local::LocalStore;
+use crate::local::{BothPlain, LocalStore};
 use crate::pending::PendingCharges;
 use crate::store::{Store, StoreError};
 use crate::verdict::Verdict;
@@ -81,11 +84,93 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Charges a request to every limit that covers it, all or nothing.
-    pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
+    /// Charges a request to every limit that covers it, all or nothing. With counters in this process
+    /// the future is ready when it is first polled.
+    #[inline]
+    pub fn check<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Check<'a, S, C> {
+        Check {
+            limiter: self,
+            subject,
+            cost,
+            waiting: None,
+        }
+    }
+
+    /// The same with counters in this process, where nothing has to be waited for.
+    ///
+    /// Most requests are covered by one limit or two, by address, and pass: these go the short way,
+    /// on which nothing is put together that only another request needs.
+    #[inline(never)]
+    fn check_local(&self, local: &LocalStore, subject: &Subject<'_>, cost: u64) -> Verdict {
+        // Borrowed, so that only the decision counts a reference.
+        self.check_under(&self.shared.policy.load(), local, subject, cost)
+    }
+
+    #[inline(always)]
+    fn check_under(
+        &self,
+        policy: &Arc<Policy>,
+        local: &LocalStore,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> Verdict {
+        if local.has_excess() {
+            return self.check_others(policy, local, subject, cost);
+        }
+        match policy.plain_charges(subject, cost) {
+            Some(PlainCharges::One(only)) => {
+                if let Some(outcome) = local.take_plain(&only, self.clock()) {
+                    let policy = Arc::clone(policy);
+                    let entries = List::One(Some(plain_entry(&only, outcome)));
+                    return Verdict::Forward(Decision::new(policy, entries));
+                }
+            }
+            Some(PlainCharges::Two(first, second)) => {
+                match local.take_both_plain(policy, &first, &second, self.clock()) {
+                    BothPlain::Taken(one, two) => {
+                        let policy = Arc::clone(policy);
+                        let (one, two) = (plain_entry(&first, one), plain_entry(&second, two));
+                        let entries = List::Two([Some(one), Some(two)]);
+                        return Verdict::Forward(Decision::new(policy, entries));
+                    }
+                    BothPlain::Decided(outcomes) => {
+                        let charges = [first.to_charge(policy), second.to_charge(policy)];
+                        return decided(Arc::clone(policy), &charges, &outcomes);
+                    }
+                    BothPlain::Undecided => {}
+                }
+            }
+            None => {}
+        }
+        self.check_others(policy, local, subject, cost)
+    }
+
+    /// The same for every other request.
+    #[inline(never)]
+    fn check_others(
+        &self,
+        policy: &Arc<Policy>,
+        local: &LocalStore,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> Verdict {
+        match policy.charges_for(subject, cost) {
+            Ok(charges) => {
+                let outcomes = self.engine().decide_local(local, &charges);
+                decided(Arc::clone(policy), &charges, &outcomes)
+            }
+            Err(missing) => Verdict::Unidentified(missing),
+        }
+    }
+
+    /// The same with a store that has to be waited for.
+    async fn check_waiting(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
         let policy = self.policy();
         match policy.charges_for(subject, cost) {
-            Ok(charges) => self.take(&policy, &charges).await,
+            Ok(charges) => {
+                let settlement = self.engine().decide_waiting(&charges).await;
+                settlement.into_verdict(&policy, &charges)
+            }
             Err(missing) => Verdict::Unidentified(missing),
         }
     }
@@ -99,6 +184,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         cost: u64,
     ) -> (Verdict, Option<Box<PendingCharges>>) {
         let policy = self.policy();
+        if !policy.awaits_answers()
+            && let Some(local) = self.store().as_local()
+        {
+            return (self.check_under(&policy, local, subject, cost), None);
+        }
         let charges = match policy.charges_for(subject, cost) {
             Ok(charges) => charges,
             Err(missing) => return (Verdict::Unidentified(missing), None),
@@ -236,6 +326,55 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     fn engine(&self) -> &Engine<S, C> {
         &self.shared.engine
+    }
+}
+
+/// The entry of a plain charge in a decision.
+#[inline(always)]
+fn plain_entry(charge: &PlainCharge<'_>, outcome: Outcome) -> LimitOutcome {
+    LimitOutcome {
+        limit_index: charge.limit_index(),
+        quota: *charge.quota(),
+        outcome,
+        enforced: charge.is_enforced(),
+    }
+}
+
+/// The verdict that [`Limiter::check`] comes to.
+///
+/// Written by hand: a verdict is large, and the compiler's own future would copy it once more.
+#[must_use = "futures do nothing unless polled"]
+pub struct Check<'a, S, C> {
+    limiter: &'a Limiter<S, C>,
+    subject: &'a Subject<'a>,
+    cost: u64,
+    /// The decision of a store that has to be waited for; boxed, because every request would be larger
+    /// otherwise.
+    waiting: Option<Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>>,
+}
+
+impl<S: Store, C: Clock> Future for Check<'_, S, C> {
+    type Output = Verdict;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        let (limiter, subject, cost) = (self.limiter, self.subject, self.cost);
+        if let Some(local) = limiter.store().as_local() {
+            return Poll::Ready(limiter.check_local(local, subject, cost));
+        }
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(limiter.check_waiting(subject, cost)));
+        waiting.as_mut().poll(cx)
+    }
+}
+
+impl<S, C> fmt::Debug for Check<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("subject", self.subject)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
+use crate::local::LocalStore;
 
 /// Keeps counters.
 ///
@@ -110,6 +111,14 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// The store in this process that this one is, if it is nothing else: it is asked without a
+    /// future, because it never waits and never fails. A store that waits, or that does anything of
+    /// its own with charges, keeps the default, `None`.
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
+        None
+    }
+
     /// Returns true when [`larger_quota`](Store::larger_quota) may have one. Every request asks this.
     fn has_excess(&self) -> bool {
         false
@@ -123,6 +132,49 @@ pub trait Store: Send + Sync + 'static {
     /// default, `None`; there, a counter that owes too much denies until enough has flowed back.
     fn larger_quota(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<Quota> {
         None
+    }
+}
+
+/// Nothing is waited for: every future is ready when it is made.
+impl Store for LocalStore {
+    fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send {
+        ready(Ok(self.decide_all(charges, clock)))
+    }
+
+    fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
+        ready(Ok(self.give(charge, age, clock.now())))
+    }
+
+    fn reset<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        clock: &C,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.forget(charge, clock.now());
+        ready(Ok(()))
+    }
+
+    #[inline]
+    fn as_local(&self) -> Option<&LocalStore> {
+        Some(self)
+    }
+
+    #[inline]
+    fn has_excess(&self) -> bool {
+        self.has_excess()
+    }
+
+    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        self.larger_quota(charge, now)
     }
 }
 

@@ -180,7 +180,9 @@ fn contestants_by_key() -> impl Iterator<Item = (LocalContestant, KeyKind)> {
     pairs.filter(|(contestant, key)| match contestant {
         LocalContestant::Sluicegate | LocalContestant::Governor | LocalContestant::MutexMap => true,
         LocalContestant::Throttlecrab => *key == KeyKind::String,
-        LocalContestant::Pingora | LocalContestant::FullPath => *key == KeyKind::IpAddr,
+        LocalContestant::Pingora | LocalContestant::FullPath | LocalContestant::TwoLimits => {
+            *key == KeyKind::IpAddr
+        }
     })
 }
 

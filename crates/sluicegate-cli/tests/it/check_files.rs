@@ -290,3 +290,23 @@ principals: { api_keys: { file: keys.yaml } }
     let warned = log.matches("everybody on this machine may read it").count();
     assert_eq!(warned, 1, "once, also over a reload: {log}");
 }
+
+#[test]
+fn a_value_from_a_file_that_others_may_write_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let rate = directory.path().join("rate");
+    fs::write(&rate, "10/s").unwrap();
+    let config = "
+proxy: { listen: '127.0.0.1:0' }
+limits: [{ name: all, key: global, rate: '${file:rate}' }]
+";
+    fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
+    for (mode, code) in [(0o644, 0), (0o664, 1), (0o646, 1), (0o600, 0)] {
+        chmod(&rate, mode);
+        let checked = check(&directory, &[]);
+        let told = text(&checked.stderr);
+        assert_eq!(checked.status.code(), Some(code), "{mode:o}: {told}");
+        let is_named = told.contains("limits[0].rate: ") && told.contains("run `chmod go-w ");
+        assert_eq!(is_named, code == 1, "{mode:o}: {told}");
+    }
+}

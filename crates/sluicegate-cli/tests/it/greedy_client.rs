@@ -11,10 +11,14 @@ mod upstream;
 mod ways;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use sluicegate_testkit::eventually;
+use sluicegate_testkit::raw_socket::connect_from;
 
 use super::running::{Sluicegate, times, write_certificate};
 use good_client::{GoodAnswers, ask_steadily};
@@ -72,6 +76,34 @@ fn a_client_that_floods_in_http2_slows_nobody_and_holds_no_more_than_its_share()
 fn a_client_at_another_door_slows_nobody_and_holds_no_more_than_its_share() {
     // Longer than the margin of the short form: who waits for the end of the attack is seen.
     play(&ways::AT_OTHER_DOORS, 3);
+}
+
+/// However many connections one gateway opens, another gets in.
+#[test]
+fn one_gateway_gets_half_of_the_connections_of_a_decision_listener() {
+    const HALF: usize = 5_000;
+    allow_open_files();
+    let config = "decisions: { resp: '127.0.0.1:0' }\nlimits: []\n";
+    let sluicegate = Sluicegate::start(config);
+    let address = sluicegate.resp.expect("it says where clients of Redis ask");
+    let answered_from = |source: [u8; 4]| {
+        let mut stream = connect_from(source.into(), address).unwrap();
+        let mut answer = [0; 7];
+        let answered = stream
+            .write_all(b"PING\r\n")
+            .and_then(|()| stream.read_exact(&mut answer));
+        answered.is_ok().then_some(stream)
+    };
+    let held: Vec<TcpStream> = (0..HALF)
+        .map_while(|_| answered_from([127, 0, 0, 2]))
+        .collect();
+    assert_eq!(held.len(), HALF);
+    assert!(answered_from([127, 0, 0, 2]).is_none(), "beyond its half");
+    assert!(answered_from([127, 0, 0, 1]).is_some(), "another gateway");
+    drop(held);
+    eventually("its connections are counted no more", || {
+        answered_from([127, 0, 0, 2]).is_some()
+    });
 }
 
 /// Plays all of them, for so long each in the short form, and fails with all that was wrong.

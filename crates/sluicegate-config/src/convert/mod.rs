@@ -83,6 +83,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
             traces: traces::traces(top.subsection("traces").as_ref(), field.context),
             switched_off: field.context.switched_off.take(),
             warnings: field.context.warnings.take(),
+            value_files: field.context.value_files.clone(),
         };
         if let Some(external) = &mut config.external {
             external::hold_back_credentials(external, &config.principals);

@@ -42,28 +42,55 @@ pub fn decide(
 /// For stores that keep the debt itself, and for every other caller through [`decide`].
 #[inline(always)]
 pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    match take_debt(debt, bucket, cost) {
+        Some(Taken {
+            remaining,
+            reset_after,
+        }) => Step {
+            next: Next::Set(reset_after),
+            outcome: Outcome::Allowed {
+                remaining,
+                reset_after,
+            },
+        },
+        None => decide_untaken(debt, bucket, cost),
+    }
+}
+
+/// A charge that fits: what it leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// Units left for an immediate next charge.
+    pub remaining: u64,
+    /// The debt after the charge.
+    pub reset_after: Nanos,
+}
+
+/// The part of [`decide_debt`] for a charge that takes something and fits; `None` for every other.
+#[inline(always)]
+pub fn take_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Option<Taken> {
     // One comparison for 1 ≤ cost ≤ burst: a cost of 0 wraps to the largest number.
     let fits_some_time = cost.wrapping_sub(1) < bucket.burst;
     if !fits_some_time {
-        return peek_or_too_large(debt, bucket, cost);
+        return None;
     }
     // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
     let time_needed = cost * bucket.interval;
-    let time_left = bucket
-        .tolerance
-        .checked_sub(debt.get())
-        .and_then(|left| left.checked_sub(time_needed));
-    let Some(time_left) = time_left else {
-        return deny(debt, bucket, cost);
-    };
-    let reset_after = Nanos::new(debt.get() + time_needed);
-    Step {
-        next: Next::Set(reset_after),
-        outcome: Outcome::Allowed {
-            remaining: bucket.units_in(time_left),
-            reset_after,
-        },
+    let time_left = bucket.tolerance.checked_sub(debt.get())?;
+    let time_left = time_left.checked_sub(time_needed)?;
+    Some(Taken {
+        remaining: bucket.units_in(time_left),
+        reset_after: Nanos::new(debt.get() + time_needed),
+    })
+}
+
+/// The rest of [`decide_debt`]: a charge that takes nothing, or does not fit.
+#[inline]
+fn decide_untaken(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    if cost == 0 || cost > bucket.burst {
+        return peek_or_too_large(debt, bucket, cost);
     }
+    deny(debt, bucket, cost)
 }
 
 /// The answer to a cost of 0, which is a peek, or to one that no wait makes fit.

@@ -2,23 +2,30 @@
 
 use std::net::IpAddr;
 
-use super::{Key, KeySource, PartValue};
+use super::{Key, KeySource, NameHash, PartValue};
 use crate::limit::Limit;
 
 /// The values of a key that outlive the request they were read from.
 #[derive(Clone, Debug)]
-pub struct DetachedKey(Box<[DetachedPart]>);
+pub struct DetachedKey {
+    name_hash: NameHash,
+    parts: Box<[DetachedPart]>,
+}
 
 impl DetachedKey {
     pub(super) fn of(key: &Key<'_>) -> Self {
-        Self(key.parts().map(DetachedPart::of).collect())
+        Self {
+            name_hash: key.name_hash,
+            parts: key.parts().map(DetachedPart::of).collect(),
+        }
     }
 
     /// The key that these values make together with the limit they were read for.
     pub fn on<'a>(&'a self, limit: &'a Limit) -> Key<'a> {
         Key {
             limit,
-            source: KeySource::Detached(&self.0),
+            name_hash: self.name_hash,
+            source: KeySource::Detached(&self.parts),
         }
     }
 }

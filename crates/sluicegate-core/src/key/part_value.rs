@@ -77,7 +77,7 @@ impl Hash for PartValue<'_> {
             }
             Self::Address(ip) => hash_address(state, 1, ip),
             Self::AddressInstead(ip) => hash_address(state, 3, ip),
-            Self::Global => state.write_u8(5),
+            Self::Global => hash_global(state),
             Self::Shared => state.write_u8(6),
             Self::Tenant(tenant) => {
                 state.write_u8(7);
@@ -122,6 +122,11 @@ pub(super) fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) 
             state.write_u128(v6.to_bits());
         }
     }
+}
+
+#[inline(always)]
+pub(super) fn hash_global<H: Hasher>(state: &mut H) {
+    state.write_u8(5);
 }
 
 /// The text of a part that all requests share.

@@ -25,3 +25,18 @@ impl<'a> Iterator for Segments<'a> {
         Some(segment)
     }
 }
+
+/// A path without the slashes that it begins with.
+#[inline(always)]
+pub(crate) fn without_slashes(mut path: &[u8]) -> &[u8] {
+    while let [b'/', after @ ..] = path {
+        path = after;
+    }
+    path
+}
+
+/// The segment that a path without slashes in front begins with, and the rest.
+pub(crate) fn split_segment(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().position(|byte| *byte == b'/');
+    path.split_at(end.unwrap_or(path.len()))
+}

@@ -121,7 +121,7 @@ impl Policy {
         is_refused: bool,
     ) -> Option<MissingKey> {
         let limit = &self.limits[index];
-        let is_left_out = match limit.key_for(subject) {
+        let is_left_out = match self.key_of(index, subject) {
             Ok(None) => self.may_be_skipped[index],
             Ok(Some(_)) => false,
             Err(_) => is_refused && self.needs_principal[index],

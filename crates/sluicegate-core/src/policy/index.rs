@@ -16,7 +16,7 @@
 use super::limit_indices::LimitIndices;
 use super::named_map::NamedMap;
 use crate::limit::{HostPattern, Limit, Match, ValueMatch, claim_values};
-use crate::path::{self, Segment};
+use crate::path::{self, Segment, Segments};
 use crate::query::{self, QueryValue};
 use crate::subject::{HeaderValue, Principal, Subject};
 
@@ -32,10 +32,17 @@ pub(super) struct Index {
 struct Node {
     /// The child for each segment that is text, in lower case.
     literal: NamedMap<String, usize>,
+    /// The same children where they are few: comparing is quicker than hashing.
+    few: Box<[(Box<[u8]>, usize)]>,
     /// The child for `{name}`, which any one segment matches.
     any: Option<usize>,
+    /// True when no pattern goes on below this node; set when all are known.
+    is_leaf: bool,
     /// The limits whose pattern ends here.
     limits: NodeLimits,
+    /// The limits that are charged for every request that comes to this node and no further; `None`
+    /// where that depends on the request.
+    charged: Option<Box<[usize]>>,
 }
 
 /// Limits under the name and value of one condition.
@@ -81,6 +88,64 @@ impl Index {
         index
     }
 
+    /// Works out for each node which limits are charged for the requests that end there, where
+    /// nothing but their path matters. `charged` says so of a list of limits that match, in order;
+    /// it has nothing to say where one of them has to look at the request.
+    pub(super) fn prepare(&mut self, charged: impl Fn(&[usize]) -> Option<Box<[usize]>>) {
+        self.nodes.iter_mut().for_each(Node::list_children);
+        let mut unvisited = vec![(0, Vec::new())];
+        while let Some((number, mut matched)) = unvisited.pop() {
+            let node = &mut self.nodes[number];
+            matched.extend(&node.limits.others);
+            matched.sort_unstable();
+            // Long lists are not kept for each node: there may be as many nodes as limits.
+            if node.limits.has_conditions || matched.len() > Self::CHARGED_MAX {
+                continue;
+            }
+            node.charged = charged(&matched);
+            let children = node.literal.values().copied().chain(node.any);
+            unvisited.extend(children.map(|child| (child, matched.clone())));
+        }
+    }
+
+    /// The longest list of limits that is kept at a node.
+    const CHARGED_MAX: usize = 8;
+
+    /// The limits that are charged for every request with this path; `None` where more of it has to
+    /// be looked at.
+    #[inline(always)]
+    pub(super) fn charged(&self, path: &str) -> Option<&[usize]> {
+        let mut node = &self.nodes[0];
+        let mut rest = path.as_bytes();
+        while !node.is_leaf {
+            rest = path::without_slashes(rest);
+            let Some((child, length)) = node.few_child(rest) else {
+                return self.last_node(node, rest)?.charged.as_deref();
+            };
+            (node, rest) = (&self.nodes[child], &rest[length..]);
+        }
+        node.charged.as_deref()
+    }
+
+    /// The last node that the rest of a path leads to from a node; `None` where it leads to several.
+    #[inline(never)]
+    fn last_node<'n>(&'n self, mut node: &'n Node, mut rest: &[u8]) -> Option<&'n Node> {
+        while !node.is_leaf {
+            rest = path::without_slashes(rest);
+            if rest.is_empty() {
+                break;
+            }
+            let (segment, after) = path::split_segment(rest);
+            let child = match (node.literal_child(segment), node.any) {
+                (None, None) => break,
+                (Some(only), None) | (None, Some(only)) => only,
+                (Some(_), Some(_)) => return None,
+            };
+            (node, rest) = (&self.nodes[child], after);
+        }
+        Some(node)
+    }
+
     /// The limits whose path matches, and whose other conditions may; one may occur twice.
     pub(super) fn candidates(&self, subject: &Subject<'_>) -> LimitIndices {
         self.collect_all(subject, false)
@@ -101,28 +166,49 @@ impl Index {
 
     /// Goes down the tree as far as the path reaches, at most as deep as the longest pattern.
     /// A literal child and `{name}` can both match a segment, so the way down may fork.
-    fn collect_below<'s>(
-        &self,
-        node: &Node,
-        mut segments: impl Iterator<Item = &'s str> + Clone,
+    #[inline]
+    fn collect_below<'n>(
+        &'n self,
+        mut node: &'n Node,
+        mut segments: Segments<'_>,
         subject: &Subject<'_>,
         is_anybody: bool,
         found: &mut LimitIndices,
     ) {
-        node.limits.collect(subject, found);
-        if is_anybody {
-            found.extend(&node.limits.first_of_callers);
+        loop {
+            node.limits.collect(subject, found);
+            if is_anybody {
+                found.extend(&node.limits.first_of_callers);
+            }
+            if node.is_leaf {
+                return;
+            }
+            let Some(segment) = segments.next() else {
+                return;
+            };
+            let child = match (node.literal_child(segment.as_bytes()), node.any) {
+                (None, None) => return,
+                (Some(only), None) | (None, Some(only)) => only,
+                (Some(literal), Some(any)) => {
+                    self.collect_fork(literal, segments.clone(), subject, is_anybody, found);
+                    any
+                }
+            };
+            node = &self.nodes[child];
         }
-        if node.is_leaf() {
-            return;
-        }
-        let Some(segment) = segments.next() else {
-            return;
-        };
-        for child in node.children(segment) {
-            let rest = segments.clone();
-            self.collect_below(&self.nodes[child], rest, subject, is_anybody, found);
-        }
+    }
+
+    /// One of two ways down.
+    #[inline(never)]
+    fn collect_fork(
+        &self,
+        node: usize,
+        segments: Segments<'_>,
+        subject: &Subject<'_>,
+        is_anybody: bool,
+        found: &mut LimitIndices,
+    ) {
+        self.collect_below(&self.nodes[node], segments, subject, is_anybody, found);
     }
 
     /// The node at which the limit's pattern ends; made if it is not there yet.
@@ -152,19 +238,43 @@ impl Index {
 }
 
 impl Node {
-    /// Returns true when no pattern goes on below this node.
-    fn is_leaf(&self) -> bool {
-        self.literal.is_empty() && self.any.is_none()
+    /// The largest number of children that are compared one by one.
+    const FEW: usize = 4;
+
+    /// Notes what is known of the children once all of them are.
+    fn list_children(&mut self) {
+        self.is_leaf = self.literal.is_empty() && self.any.is_none();
+        // With a child for any segment, the path may go on in two ways.
+        if self.literal.len() <= Self::FEW && self.any.is_none() {
+            let few = self.literal.iter();
+            let few = few.map(|(text, child)| (text.as_bytes().into(), *child));
+            self.few = few.collect();
+        }
     }
 
-    /// The children that match a segment of a path, in either case.
-    fn children(&self, segment: &str) -> impl Iterator<Item = usize> {
+    /// The child whose text the path goes on with, letter by letter, and the length of the text: few
+    /// instructions for the usual case of few patterns that are sent as they were written. `None`
+    /// says nothing: [`Node::literal_child`] finds them all.
+    #[inline(always)]
+    fn few_child(&self, path: &[u8]) -> Option<(usize, usize)> {
+        self.few.iter().find_map(|(text, child)| {
+            let is_text = path.len() >= text.len()
+                && path.iter().zip(text).all(|(one, other)| one == other)
+                && matches!(path.get(text.len()), None | Some(b'/'));
+            is_text.then_some((*child, text.len()))
+        })
+    }
+
+    /// The child whose text is a segment of a path, in either case.
+    #[inline(never)]
+    fn literal_child(&self, segment: &[u8]) -> Option<usize> {
+        let segment = str::from_utf8(segment).ok()?;
         let literal = if segment.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.literal.get(segment.to_ascii_lowercase().as_str())
         } else {
             self.literal.get(segment)
         };
-        literal.copied().into_iter().chain(self.any)
+        literal.copied()
     }
 }
 
@@ -312,163 +422,4 @@ fn valued_claim(matching: &Match) -> Option<(&str, &[String])> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limit::Match;
-    use crate::quota::Quota;
-
-    const MANY: usize = 10_000;
-
-    /// The most candidates that any of these requests finds among many limits, one of which is for
-    /// it.
-    fn most_candidates(
-        matching: impl Fn(usize) -> Match,
-        candidates_of: impl Fn(&Index, usize) -> LimitIndices,
-    ) -> usize {
-        let limit = |limit_index| {
-            Limit::new(format!("limit-{limit_index}"), Quota::per_second(1))
-                .matching(matching(limit_index))
-        };
-        let index = Index::new(&(0..MANY).map(limit).collect::<Vec<_>>());
-        let found = (0..MANY).step_by(97).map(|limit_index| {
-            let candidates = candidates_of(&index, limit_index);
-            assert!(
-                candidates.contains(&limit_index),
-                "the limit for request {limit_index} was not found"
-            );
-            candidates.len()
-        });
-        found.max().expect("some requests were made")
-    }
-
-    #[test]
-    fn among_many_paths_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index| {
-            let path = format!("/api/{limit_index}/items/7");
-            index.candidates(&Subject {
-                path: &path,
-                ..Subject::ANONYMOUS
-            })
-        };
-        assert_eq!(
-            most_candidates(
-                |limit_index| Match::path(&format!("/api/{limit_index}/items")).unwrap(),
-                candidates_of
-            ),
-            1
-        );
-    }
-
-    #[test]
-    fn among_many_templates_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index| {
-            let path = format!("/users/ann/{limit_index}");
-            index.candidates(&Subject {
-                path: &path,
-                ..Subject::ANONYMOUS
-            })
-        };
-        assert_eq!(
-            most_candidates(
-                |limit_index| Match::path(&format!("/users/{{id}}/{limit_index}")).unwrap(),
-                candidates_of
-            ),
-            1
-        );
-    }
-
-    #[test]
-    fn among_many_hosts_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index| {
-            let host = format!("tenant-{limit_index}.example");
-            index.candidates(&Subject {
-                host: Some(&host),
-                ..Subject::ANONYMOUS
-            })
-        };
-        let whole = |limit_index| {
-            Match::default()
-                .host(&format!("tenant-{limit_index}.example"))
-                .unwrap()
-        };
-        assert_eq!(most_candidates(whole, candidates_of), 1);
-    }
-
-    #[test]
-    fn among_many_domains_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index| {
-            let host = format!("www.tenant-{limit_index}.example");
-            index.candidates(&Subject {
-                host: Some(&host),
-                ..Subject::ANONYMOUS
-            })
-        };
-        let below = |limit_index| {
-            Match::default()
-                .host(&format!("*.tenant-{limit_index}.example"))
-                .unwrap()
-        };
-        assert_eq!(most_candidates(below, candidates_of), 1);
-    }
-
-    #[test]
-    fn among_many_header_values_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index: usize| {
-            let headers = [("x-tenant-id", limit_index.to_string())];
-            index.candidates(&Subject {
-                headers: &headers,
-                ..Subject::ANONYMOUS
-            })
-        };
-        let tenant =
-            |limit_index: usize| Match::default().header("X-Tenant-Id", limit_index.to_string());
-        assert_eq!(most_candidates(tenant, candidates_of), 1);
-    }
-
-    #[test]
-    fn among_many_entries_of_descriptors_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index: usize| {
-            let value = limit_index.to_string();
-            let descriptors = [("plan", "any"), ("tenant", value.as_str())];
-            index.candidates(&Subject {
-                descriptors: &descriptors,
-                ..Subject::ANONYMOUS
-            })
-        };
-        let tenant =
-            |limit_index: usize| Match::default().descriptor("tenant", limit_index.to_string());
-        assert_eq!(most_candidates(tenant, candidates_of), 1);
-    }
-
-    #[test]
-    fn among_many_values_of_a_query_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index: usize| {
-            let query = format!("a=b&tenant=%74{limit_index}");
-            index.candidates(&Subject {
-                query: Some(&query),
-                ..Subject::ANONYMOUS
-            })
-        };
-        let tenant =
-            |limit_index: usize| Match::default().query("tenant", format!("t{limit_index}"));
-        assert_eq!(most_candidates(tenant, candidates_of), 1);
-    }
-
-    #[test]
-    fn among_many_principals_and_claims_one_is_looked_at() {
-        let candidates_of = |index: &Index, limit_index: usize| {
-            let principal = Principal::new(format!("tenant-{limit_index}"))
-                .claim("plan", format!("any,plan-{limit_index}"));
-            index.candidates(&Subject {
-                principal: Some(&principal),
-                ..Subject::ANONYMOUS
-            })
-        };
-        let by_id =
-            |limit_index: usize| Match::default().principals([format!("tenant-{limit_index}")]);
-        assert_eq!(most_candidates(by_id, candidates_of), 1);
-        let by_claim =
-            |limit_index: usize| Match::default().claim("plan", [format!("plan-{limit_index}")]);
-        assert_eq!(most_candidates(by_claim, candidates_of), 1);
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! is checked one by one. Of limits that replace one another, exactly one is then charged
 //! (`replacement.rs`).
 
+mod charges;
 mod check;
 mod condition;
 mod error;
@@ -11,27 +12,31 @@ mod explain;
 mod index;
 mod limit_indices;
 mod named_map;
+mod prepared;
 mod replacement;
 mod stage;
 
 pub use condition::Condition;
 pub use error::{PolicyError, PolicyErrors};
 pub use explain::{ConsideredLimit, LimitEffect};
+pub use prepared::{PlainCharge, PlainCharges};
 pub use stage::Stage;
 
 use std::collections::HashMap;
 
 use crate::ad_hoc::AdHoc;
-use crate::charge::{Charge, Draw};
+use crate::charge::Charge;
 use crate::counting::Counting;
 use crate::key::Key;
-use crate::limit::{Limit, Mode, OnMissingKey, QuotaSource};
+use crate::limit::{Limit, OnMissingKey, QuotaSource};
 use crate::list::List;
 use crate::missing_key::MissingKey;
 use crate::quota::Quota;
 use crate::subject::Subject;
 use check::{chain, check_alone};
 use index::Index;
+use named_map::NamedMap;
+use prepared::PreparedLimit;
 
 /// All limits of a configuration, checked and ready to be matched.
 ///
@@ -73,19 +78,17 @@ pub struct Policy {
     some_need_principal: bool,
     /// True when some limit takes the place of another.
     some_replace: bool,
-    /// For each limit, true when it has no condition but perhaps a path.
-    has_only_path: Vec<bool>,
+    /// For each limit, what its charges are made of; then the same for those in `ad_hoc`.
+    prepared: Vec<PreparedLimit>,
     /// For each limit, true when a request without its key makes it give up the place that it takes.
     may_be_skipped: Vec<bool>,
     /// The index of each limit in `limits`.
-    by_name: HashMap<String, usize>,
+    by_name: NamedMap<String, usize>,
     /// Finds the limits that may cover a request.
     index: Index,
     /// Limits that stand for quotas that come with the request; their indices follow those of
     /// `limits`.
     ad_hoc: [Limit; AdHoc::ALL.len()],
-    /// Limits without a quota make charges too, if a service may know one.
-    asks_service: bool,
     /// Some limit counts requests by their answers.
     awaits_answers: bool,
 }
@@ -137,27 +140,32 @@ impl Policy {
             .iter()
             .any(|limit| limit.counting != Counting::Always);
         let names = limits.iter().enumerate();
-        Self {
+        let ad_hoc = AdHoc::ALL.map(AdHoc::limit);
+        let mut index = Index::new(&limits);
+        let mut policy = Self {
             by_name: names
                 .map(|(index, limit)| (limit.name.clone(), index))
                 .collect(),
-            index: Index::new(&limits),
+            index: Index::default(),
             needs_principal: limits.iter().map(Limit::needs_principal).collect(),
             some_need_principal: limits.iter().any(Limit::needs_principal),
             some_replace: limits.iter().any(|limit| limit.replaces.is_some()),
-            has_only_path: limits
+            prepared: limits
                 .iter()
-                .map(|limit| limit.matching.conditions() == 0)
+                .chain(&ad_hoc)
+                .map(|limit| PreparedLimit::new(limit, limit.quota))
                 .collect(),
             may_be_skipped: limits.iter().map(may_be_skipped).collect(),
             limits,
             disabled,
             replaced,
             base,
-            ad_hoc: AdHoc::ALL.map(AdHoc::limit),
-            asks_service: false,
+            ad_hoc,
             awaits_answers,
-        }
+        };
+        index.prepare(|matched| policy.charged_by_path(matched));
+        policy.index = index;
+        policy
     }
 
     /// The same policy for a program that asks a service for quotas.
@@ -177,11 +185,13 @@ impl Policy {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn asking_service(self) -> Self {
-        Self {
-            asks_service: true,
-            ..self
+    pub fn asking_service(mut self) -> Self {
+        for (limit, prepared) in self.limits.iter().zip(&mut self.prepared) {
+            if limit.quota.is_none() && limit.quota_from == QuotaSource::External {
+                *prepared = PreparedLimit::new(limit, Some(stand_in()));
+            }
         }
+        self
     }
 
     /// True when some limit counts requests by their answers ([`Limit::counting`]).
@@ -246,13 +256,10 @@ impl Policy {
         quota: Quota,
         cost: u64,
     ) -> Charge<'a> {
-        let index = purpose as usize;
-        charge(
-            self.limits.len() + index,
-            Key::of_bytes(&self.ad_hoc[index], parts),
-            quota,
-            cost,
-        )
+        let limit_index = self.limits.len() + purpose as usize;
+        let prepared = &self.prepared[limit_index];
+        let key = Key::of_bytes(&self.ad_hoc[purpose as usize], prepared.name_hash, parts);
+        prepared.charge(limit_index, key, quota, cost)
     }
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones. Each takes
@@ -260,6 +267,7 @@ impl Policy {
     ///
     /// An error when the request lacks a part of a key and the limit's rule is to reject it, or when
     /// it says its cost in a header that cannot be read.
+    #[inline]
     pub fn charges_for<'a>(
         &'a self,
         subject: &'a Subject<'a>,
@@ -269,7 +277,24 @@ impl Policy {
     }
 
     /// The charges of a request for the limits of one stage only.
+    #[inline]
     pub fn charges_at<'a>(
+        &'a self,
+        stage: Stage,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<List<Charge<'a>>, MissingKey> {
+        let is_whole =
+            stage == Stage::Whole || stage == Stage::BeforePrincipal && !self.some_need_principal;
+        match self.index.charged(subject.path) {
+            Some(indices) if is_whole => self.charges_of(indices, subject, cost),
+            _ => self.charges_at_length(stage, subject, cost),
+        }
+    }
+
+    /// The same for requests of which more than the path has to be looked at.
+    #[inline(never)]
+    fn charges_at_length<'a>(
         &'a self,
         stage: Stage,
         subject: &'a Subject<'a>,
@@ -301,21 +326,6 @@ impl Policy {
         self.charges_of(&indices, subject, cost)
     }
 
-    /// The charges of the limits at these indices.
-    #[inline]
-    fn charges_of<'a>(
-        &'a self,
-        indices: &[usize],
-        subject: &'a Subject<'a>,
-        cost: u64,
-    ) -> Result<List<Charge<'a>>, MissingKey> {
-        let mut charges = List::Empty;
-        for &index in indices {
-            self.charge_for(index, subject, cost, &mut charges)?;
-        }
-        Ok(charges)
-    }
-
     /// The charge on one limit by name and key parts, for callers that know both; `None` when it is
     /// unlimited. The limit's conditions are not looked at. The cost is multiplied by the limit's own,
     /// unless that is in a header.
@@ -328,16 +338,11 @@ impl Policy {
         let (index, limit) = self
             .limit(name)
             .ok_or_else(|| MissingKey::no_limit(name, self.is_disabled(name)))?;
-        let key = Key::of_parts(limit, parts)?;
-        let quota = self.quota_of(limit);
+        let prepared = &self.prepared[index];
+        let key = Key::of_given(limit, prepared.name_hash, parts)?;
         let units = limit.units_by_name(cost);
-        Ok(quota.map(|quota| charge(index, key, quota, units)))
-    }
-
-    /// The quota that charges of a limit are made with; `None` when it makes none.
-    fn quota_of(&self, limit: &Limit) -> Option<Quota> {
-        let may_be_told = self.asks_service && limit.quota_from == QuotaSource::External;
-        limit.quota.or_else(|| may_be_told.then(stand_in))
+        let charge = |quota| prepared.charge(index, key, quota, units);
+        Ok(prepared.quota.map(charge))
     }
 
     /// The indices of the limits that cover a request, after replacement, in order.
@@ -355,68 +360,6 @@ impl Policy {
             .copied()
             .collect()
     }
-
-    /// Adds the charge of one limit that covers the request. Adds none when the limit is unlimited
-    /// for this caller, or when a part of the key is missing and the rule is to skip it.
-    #[inline(always)]
-    fn charge_for<'a>(
-        &'a self,
-        index: usize,
-        subject: &'a Subject<'a>,
-        cost: u64,
-        charges: &mut List<Charge<'a>>,
-    ) -> Result<(), MissingKey> {
-        let limit = &self.limits[index];
-        let own = self.quota_of(limit);
-        let quota = match &limit.factor {
-            Some(rule) => own.and_then(|quota| rule.quota_of(subject.principal, quota)),
-            None => own,
-        };
-        let Some(quota) = quota else {
-            return Ok(());
-        };
-        let Some(key) = limit.key_for(subject)? else {
-            return Ok(());
-        };
-        // Only a request is looked at until it is answered; whoever names a limit charges it.
-        let draw = match limit.counting {
-            Counting::When(_) => Draw::Look,
-            Counting::Always | Counting::RefundWhen(_) => Draw::Take,
-        };
-        let units = limit.units_of_request(subject, cost)?;
-        charges.push(Charge {
-            draw,
-            ..charge(index, key, quota, units)
-        });
-        Ok(())
-    }
-}
-
-impl Limit {
-    /// The key that a request is charged to; `None` when a part is missing and the rule is to skip
-    /// the limit.
-    #[inline]
-    fn key_for<'a>(&'a self, subject: &'a Subject<'a>) -> Result<Option<Key<'a>>, MissingKey> {
-        match Key::of_subject(self, subject) {
-            Ok(key) => Ok(Some(key)),
-            Err(missing) => self.key_without_part(subject, missing),
-        }
-    }
-
-    /// The key of a request that lacks a part, by the rule of the limit.
-    #[cold]
-    fn key_without_part<'a>(
-        &'a self,
-        subject: &'a Subject<'a>,
-        missing: MissingKey,
-    ) -> Result<Option<Key<'a>>, MissingKey> {
-        match self.missing_key_rule() {
-            OnMissingKey::Skip => Ok(None),
-            OnMissingKey::Shared => Ok(Some(Key::shared(self))),
-            OnMissingKey::ClientIp => Key::address_instead(self, subject).ok_or(missing).map(Some),
-            OnMissingKey::Reject => Err(missing),
-        }
-    }
 }
 
 /// Returns true when a limit takes the place of another, and is skipped for requests without its
@@ -429,20 +372,4 @@ fn may_be_skipped(limit: &Limit) -> bool {
 /// it, so it is as large as any.
 fn stand_in() -> Quota {
     Quota::from(Quota::per_second(1_000_000))
-}
-
-/// A charge with what its limit says about mode and failure.
-fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'_> {
-    let Limit {
-        mode, on_failure, ..
-    } = *key.limit();
-    Charge {
-        key,
-        quota,
-        cost,
-        limit_index,
-        draw: Draw::Take,
-        enforced: mode == Mode::Enforce,
-        on_failure,
-    }
 }

@@ -22,6 +22,7 @@ use crate::subject::Subject;
 
 impl Policy {
     /// The limits that are charged for a request in one stage, in order.
+    #[inline]
     pub(super) fn charged_at(&self, stage: Stage, subject: &Subject<'_>) -> LimitIndices {
         match (stage, self.some_need_principal) {
             (Stage::Whole, _) | (Stage::BeforePrincipal, false) => {
@@ -33,6 +34,7 @@ impl Policy {
     }
 
     /// The same where some limits need a principal and others do not.
+    #[inline(never)]
     fn charged_in_turn(&self, stage: Stage, subject: &Subject<'_>) -> LimitIndices {
         let mut candidates = self.index.candidates_for_anybody(subject);
         candidates.sort();
@@ -69,6 +71,7 @@ impl Policy {
     }
 
     /// The limits that cover a request, of those for which `is_included` is true.
+    #[inline]
     pub(super) fn covering_if(
         &self,
         subject: &Subject<'_>,
@@ -85,8 +88,22 @@ impl Policy {
         matched
     }
 
+    /// The limits that are charged of those that match a path, where none of them looks at anything
+    /// else in a request.
+    pub(super) fn charged_by_path(&self, matched: &[usize]) -> Option<Box<[usize]>> {
+        let looks_further =
+            |&index: &usize| !self.prepared[index].has_only_path || self.may_be_skipped[index];
+        if matched.iter().any(looks_further) {
+            return None;
+        }
+        let charged = matched.iter().copied();
+        let charged = charged.filter(|&index| self.is_charged(index, matched));
+        Some(charged.collect())
+    }
+
     /// Returns true when the conditions of a candidate hold, and it is not skipped for want of a
     /// key. Whether one that replaces nobody is skipped makes no difference here.
+    #[inline]
     fn is_in_force(
         &self,
         index: usize,
@@ -95,7 +112,7 @@ impl Policy {
     ) -> bool {
         let limit = &self.limits[index];
         is_included(limit)
-            && (self.has_only_path[index] || limit.matching.covers_rest(subject))
+            && (self.prepared[index].has_only_path || limit.matching.covers_rest(subject))
             && !(self.may_be_skipped[index] && self.is_skipped(index, subject))
     }
 
@@ -103,12 +120,12 @@ impl Policy {
     /// principal is not in force: such a caller is refused anyway.
     fn is_in_force_for_nobody(&self, index: usize, subject: &Subject<'_>) -> bool {
         let limit = &self.limits[index];
-        limit.matching.covers_rest(subject) && matches!(limit.key_for(subject), Ok(Some(_)))
+        limit.matching.covers_rest(subject) && matches!(self.key_of(index, subject), Ok(Some(_)))
     }
 
     /// Returns true when a request lacks a part of the limit's key, and the rule is to skip it.
     pub(super) fn is_skipped(&self, index: usize, subject: &Subject<'_>) -> bool {
-        matches!(self.limits[index].key_for(subject), Ok(None))
+        matches!(self.key_of(index, subject), Ok(None))
     }
 
     /// Returns true when a limit in force is charged: no other limit in force replaces it, directly

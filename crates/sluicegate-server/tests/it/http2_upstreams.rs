@@ -21,10 +21,15 @@ use super::edge::Edge;
 
 /// A proxy with one thread in front of a server of HTTP/2, with this time to wait for a stream.
 fn edge(upstream: SocketAddr, wait: Duration) -> Edge {
+    edge_with_time(upstream, wait, Nanos::from_secs(60))
+}
+
+/// The same with this time for a request.
+fn edge_with_time(upstream: SocketAddr, wait: Duration, request: Nanos) -> Edge {
     Edge::with(upstream, Vec::new(), |config| {
         let proxy = config.proxy.as_mut().unwrap();
         proxy.timeouts.upstream_wait = Nanos::from_millis(wait.as_millis() as u64);
-        proxy.timeouts.request = Nanos::from_secs(60);
+        proxy.timeouts.request = request;
         let Upstream::Server { http, .. } = &mut proxy.routes[0].upstreams[0] else {
             panic!("the upstream is a server")
         };
@@ -96,6 +101,28 @@ fn a_connection_that_hangs_is_pinged_and_replaced() {
     );
     assert_eq!(pings.load(SeqCst), 1);
     assert_eq!(HttpRequest::get("/").send(edge.address).status(), 200);
+    assert_eq!(accepted.load(SeqCst), 2);
+}
+
+/// The time of the request is over before the connection would be pinged.
+#[test]
+fn a_connection_without_a_sign_of_life_in_the_time_of_a_request_is_replaced() {
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let upstream = {
+        let accepted = accepted.clone();
+        serve_connections_in_parallel(move |stream| {
+            let is_first = accepted.fetch_add(1, SeqCst) == 0;
+            serve(stream, &[], |stream, received| match received.stream {
+                // Everything after the first request is lost, as after a fault in the network.
+                stream_number if is_first && stream_number != 1 => {}
+                _ if received.kind == PING => answer_ping(stream, &received),
+                _ => answer_ok(stream, &received),
+            });
+        })
+    };
+    let edge = edge_with_time(upstream, Duration::from_secs(1), Nanos::from_secs(2));
+    let statuses = [(); 3].map(|()| HttpRequest::get("/").send(edge.address).status());
+    assert_eq!(statuses, [200, 504, 200]);
     assert_eq!(accepted.load(SeqCst), 2);
 }
 

@@ -71,10 +71,16 @@ impl<'a> CounterId<'a> {
     #[inline(always)]
     pub(super) fn address(&self, pace: Pace) -> u64 {
         match self.limit {
-            Some(_) => stored_hash(self.key_hash ^ pace_bits(pace)),
+            Some(_) => address_in_policy(self.key_hash, pace),
             None => stored_hash(self.key_hash),
         }
     }
+}
+
+/// The hash under which the counter of a limit is stored at a pace.
+#[inline(always)]
+pub(super) fn address_in_policy(key_hash: u64, pace: Pace) -> u64 {
+    stored_hash(key_hash ^ pace_bits(pace))
 }
 
 /// The lowest bit of a stored hash and the eight that choose a stripe.

@@ -19,7 +19,7 @@ use sluicegate_core::{Nanos, Outcome, Pace, Quota, Timestamp};
 use super::address::{CounterId, Forgivenesses, LimitPaces};
 use super::capacity::CounterCapacity;
 use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
-use super::slot_update::{SlotChange, decide_word, update_slot};
+use super::slot_update::{BucketSlot, SlotChange, decide_word, update_slot};
 use super::slot_word::SlotWord;
 use super::stripe::Stripe;
 use super::table::CounterTable;
@@ -68,11 +68,23 @@ impl HashedCounters {
         clock: &impl Clock,
     ) -> Outcome {
         // The slot is looked up before the clock is read, so that memory answers meanwhile.
-        let hash = id.address(quota.pace());
-        let slot = self.table.find(hash);
+        let slot = self.slot_of(quota, |pace| id.address(pace));
         let now = clock.now();
-        // The common algorithm has nothing but its own arithmetic between load and store.
-        if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
+        // The common case has nothing but its own arithmetic between load and store.
+        if let Some(slot) = slot
+            && let Some(plan) = slot.plan(cost, now)
+            && plan.take()
+        {
+            return plan.outcome;
+        }
+        self.decide_again(id, quota, cost, now)
+    }
+
+    /// Decides a charge that does not fit, or that another request came before.
+    #[inline(never)]
+    fn decide_again(&self, id: CounterId<'_>, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
+        if let Some(BucketSlot { slot, hash, bucket }) =
+            self.slot_of(quota, |pace| id.address(pace))
             && let Some(outcome) = update_slot(slot, hash, now, |word| {
                 let step = decide_word(word, bucket, cost, now);
                 (!algorithm::repairs(&step, *quota)).then_some(step)
@@ -82,6 +94,21 @@ impl HashedCounters {
             return outcome;
         }
         self.decide_elsewhere(id, quota, cost, now)
+    }
+
+    /// The slot of a counter of a token bucket, if it has one; `address` is where it is at a pace.
+    #[inline(always)]
+    pub(super) fn slot_of<'a>(
+        &'a self,
+        quota: &'a Quota,
+        address: impl FnOnce(Pace) -> u64,
+    ) -> Option<BucketSlot<'a>> {
+        let Quota::TokenBucket(bucket) = quota else {
+            return None;
+        };
+        let hash = address(quota.pace());
+        let slot = self.table.find(hash)?;
+        Some(BucketSlot { slot, hash, bucket })
     }
 
     /// The answer to a charge of a token bucket whose counter is in a slot, with the change that takes
@@ -242,7 +269,7 @@ impl HashedCounters {
         match next {
             Next::Same => {}
             Next::Clear => side.remove(hash),
-            Next::Set(state) => side.put(hash, state, lifetime(quota, outcome, now), now),
+            Next::Set(state) => side.put(hash, state, EntryLifetime::of(quota, outcome, now), now),
         }
         Some(outcome)
     }
@@ -313,7 +340,7 @@ impl HashedCounters {
         outcome: Outcome,
         now: Timestamp,
     ) {
-        let lifetime = lifetime(quota, outcome, now);
+        let lifetime = EntryLifetime::of(quota, outcome, now);
         let in_table = fits_in_table(quota);
         let side = stripe.map_for(hash, in_table);
         match state {
@@ -456,24 +483,5 @@ fn fits_in_table(quota: Quota) -> bool {
         Quota::TokenBucket(_) => true,
         Quota::Drip(_) => quota.window() <= SlotWord::SPAN_MAX,
         Quota::SlidingWindow(_) => false,
-    }
-}
-
-/// How long a counter that gave this answer is of use, and how much would be forgiven without it.
-fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
-    let full_at = now.after(outcome.reset_after());
-    let eviction_rank = match quota {
-        Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
-        // The share of the window that was spent: a window with nothing left goes last.
-        Quota::SlidingWindow(_) => {
-            let spent = quota.limit().saturating_sub(outcome.remaining());
-            let share = u128::from(outcome.reset_after().get()) * u128::from(spent)
-                / u128::from(quota.limit());
-            now.after(Nanos::new(share as u64))
-        }
-    };
-    EntryLifetime {
-        full_at,
-        eviction_rank,
     }
 }

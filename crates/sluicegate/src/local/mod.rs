@@ -2,7 +2,7 @@
 //! capacity.
 //!
 //! Read downwards: [`LocalStore`] takes lists of charges, all or nothing; `counters.rs` takes one
-//! charge; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly
+//! charge; `short_way.rs` takes one or two charges that fit; `address.rs` says where its counter is; `table.rs` is the lock-free table in which nearly
 //! all counters live, `slot_update.rs` changes a slot of it, `slot_word.rs` is the 64 bits of one of
 //! them, and `stripe.rs` and `side_map.rs` keep the few that do not fit. `keyed.rs` is the same
 //! store without policies. `loom_tests.rs` checks the races in every order of events.
@@ -13,6 +13,7 @@ mod counters;
 mod keyed;
 #[cfg(all(test, sluicegate_loom))]
 mod loom_tests;
+mod short_way;
 mod side_map;
 mod slot_update;
 mod slot_word;
@@ -20,18 +21,17 @@ mod stripe;
 mod table;
 
 pub use keyed::KeyedLimiter;
+pub(crate) use short_way::BothPlain;
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, ready};
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::{self, Next, State, Step};
 use sluicegate_core::{Charge, Draw, List, Nanos, Outcome, Quota, Timestamp};
 
 use crate::clock::Clock;
-use crate::store::{Store, StoreError};
 use address::CounterId;
 use capacity::CounterCapacity;
 use counters::HashedCounters;
@@ -122,26 +122,41 @@ impl LocalStore {
         self.counters.sweep(now);
     }
 
-    #[inline]
-    fn hash(&self, key: impl Hash) -> u64 {
-        self.seed.hash_one(key)
+    #[inline(always)]
+    fn hash(&self, key: &(impl Hash + ?Sized)) -> u64 {
+        let mut hasher = self.seed.build_hasher();
+        key.hash(&mut hasher);
+        hasher.finish()
     }
 
-    #[inline]
+    #[inline(always)]
     fn id<'a>(&self, charge: &Charge<'a>) -> CounterId<'a> {
-        CounterId::of(self.hash(charge.key), &charge.key)
+        CounterId::of(self.hash(&charge.key), &charge.key)
     }
 
     /// Takes all charges or none.
+    #[inline]
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
-            [] => List::Empty,
-            [only] if only.draw == Draw::Look => List::One(self.look_at(only, clock.now())),
             // One counter changes atomically by itself.
-            [only] => List::One(
-                self.counters
-                    .decide(self.id(only), &only.quota, only.cost, clock),
-            ),
+            [only] if only.draw == Draw::Take => {
+                List::One(
+                    self.counters
+                        .decide(self.id(only), &only.quota, only.cost, clock),
+                )
+            }
+            [first, second] if first.draw == Draw::Take && second.draw == Draw::Take => {
+                self.decide_two(first, second, clock)
+            }
+            others => self.decide_others(others, clock),
+        }
+    }
+
+    #[inline(never)]
+    fn decide_others<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
+        match charges {
+            [] => List::Empty,
+            [only] => List::One(self.look_at(only, clock.now())),
             several => self.decide_several(several, clock, clock.now()),
         }
     }
@@ -156,6 +171,7 @@ impl LocalStore {
     /// **Invariant:** no limit is ever exceeded. What may happen is a denial that a lock would have
     /// avoided: two requests that race for a last unit may both be denied, and the unit is there
     /// again afterwards.
+    #[inline(never)]
     fn decide_several<C: Clock>(
         &self,
         charges: &[Charge<'_>],
@@ -329,6 +345,21 @@ impl LocalStore {
             .refund(self.id(charge), charge.quota, charge.cost, age, now)
     }
 
+    /// Returns true when some counter owes more than its limit has.
+    #[inline]
+    pub(crate) fn has_excess(&self) -> bool {
+        !self.counters.excess.is_empty()
+    }
+
+    /// The quota under which a charge is to be decided instead of its own.
+    pub(crate) fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
+        if charge.key.limit().is_ad_hoc() {
+            return None;
+        }
+        let hash = self.hash(&charge.key);
+        self.counters.excess.larger_quota(hash, &charge.quota, now)
+    }
+
     /// Forgets the counter of a charge.
     pub(crate) fn forget(&self, charge: &Charge<'_>, now: Timestamp) {
         self.counters
@@ -393,46 +424,5 @@ impl fmt::Debug for LocalStore {
         f.debug_struct("LocalStore")
             .field("memory_bytes", &self.memory_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// Nothing is waited for: every future is ready when it is made.
-impl Store for LocalStore {
-    fn decide<C: Clock>(
-        &self,
-        charges: &[Charge<'_>],
-        clock: &C,
-    ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send {
-        ready(Ok(self.decide_all(charges, clock)))
-    }
-
-    fn refund<C: Clock>(
-        &self,
-        charge: &Charge<'_>,
-        age: Nanos,
-        clock: &C,
-    ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
-        ready(Ok(self.give(charge, age, clock.now())))
-    }
-
-    fn reset<C: Clock>(
-        &self,
-        charge: &Charge<'_>,
-        clock: &C,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.forget(charge, clock.now());
-        ready(Ok(()))
-    }
-
-    fn has_excess(&self) -> bool {
-        !self.counters.excess.is_empty()
-    }
-
-    fn larger_quota(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Quota> {
-        if charge.key.limit().is_ad_hoc() {
-            return None;
-        }
-        let hash = self.hash(charge.key);
-        self.counters.excess.larger_quota(hash, &charge.quota, now)
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use foldhash::fast::RandomState;
 use sluicegate_core::algorithm::State;
-use sluicegate_core::{Nanos, Timestamp};
+use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 
 /// The number of keys that the side maps of one kind hold together, and may hold.
 ///
@@ -77,6 +77,28 @@ pub(super) struct EntryLifetime {
     /// windows: those of one limit are all full at the same instant, so there the rank depends on
     /// how much was spent.
     pub(super) eviction_rank: Timestamp,
+}
+
+impl EntryLifetime {
+    /// How long a counter that gave this answer is of use, and how much would be forgiven without
+    /// it.
+    pub(super) fn of(quota: Quota, outcome: Outcome, now: Timestamp) -> Self {
+        let full_at = now.after(outcome.reset_after());
+        let eviction_rank = match quota {
+            Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
+            // The share of the window that was spent: a window with nothing left goes last.
+            Quota::SlidingWindow(_) => {
+                let spent = quota.limit().saturating_sub(outcome.remaining());
+                let share = u128::from(outcome.reset_after().get()) * u128::from(spent)
+                    / u128::from(quota.limit());
+                now.after(Nanos::new(share as u64))
+            }
+        };
+        Self {
+            full_at,
+            eviction_rank,
+        }
+    }
 }
 
 impl SideMap {

@@ -36,6 +36,51 @@ pub(super) fn update_slot(
     }
 }
 
+/// The slot of a token bucket's counter.
+pub(super) struct BucketSlot<'a> {
+    pub(super) slot: &'a TableSlot,
+    pub(super) hash: u64,
+    pub(super) bucket: &'a TokenBucket,
+}
+
+impl<'a> BucketSlot<'a> {
+    /// The way to take a charge that fits now; nothing is stored yet. `None` for a charge that does
+    /// not fit or takes nothing, and when the slot is another key's by now.
+    #[inline(always)]
+    pub(super) fn plan(&self, cost: u64, now: Timestamp) -> Option<SlotPlan<'a>> {
+        let word = self.slot.read(self.hash)?;
+        let taken = token_bucket::take_debt(word.debt(now), self.bucket, cost)?;
+        let next = word.with(in_slot(now, taken.reset_after));
+        Some(SlotPlan {
+            change: SlotChange::new(self.slot, word, next),
+            outcome: Outcome::Allowed {
+                remaining: taken.remaining,
+                reset_after: taken.reset_after,
+            },
+        })
+    }
+}
+
+/// A charge that fits, and what takes it.
+pub(super) struct SlotPlan<'a> {
+    change: SlotChange<'a>,
+    /// The answer once it is taken.
+    pub(super) outcome: Outcome,
+}
+
+impl SlotPlan<'_> {
+    /// Takes the charge; false when its counter has changed since.
+    #[inline(always)]
+    pub(super) fn take(&self) -> bool {
+        self.change.store()
+    }
+
+    /// The instant that the slot held before.
+    pub(super) fn before(&self, now: Timestamp) -> Timestamp {
+        self.change.before(now)
+    }
+}
+
 /// A change of a slot that was computed and not stored yet.
 pub(super) struct SlotChange<'a> {
     slot: &'a TableSlot,
@@ -80,7 +125,11 @@ pub(super) fn decide_word(
     cost: u64,
     now: Timestamp,
 ) -> Step<Timestamp> {
-    // Wrapping, because a slot keeps instants modulo 2^58 anyway.
-    let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
-    token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
+    token_bucket::decide_debt(word.debt(now), bucket, cost).map(|debt| in_slot(now, debt))
+}
+
+/// The instant at which a debt is paid. Wrapping, because a slot keeps instants modulo 2^58 anyway.
+#[inline(always)]
+fn in_slot(now: Timestamp, debt: Nanos) -> Timestamp {
+    Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()))
 }

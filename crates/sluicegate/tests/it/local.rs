@@ -3,4 +3,5 @@
 
 mod bounds;
 mod limiter;
+mod plain;
 mod threads;

@@ -1,5 +1,6 @@
 //! Integration tests of the library, in one binary.
 
+mod allocations;
 mod away_store;
 mod conformance;
 mod failure;

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::{Limit, Limiter, LocalOptions, LocalStore, MonotonicClock, Policy, Subject};
+use sluicegate::{
+    Limit, Limiter, LocalOptions, LocalStore, Match, MonotonicClock, Policy, Subject,
+};
 
 use super::BenchLimiter;
 use crate::rate::Rate;
@@ -16,9 +18,23 @@ pub struct FullPath {
 }
 
 impl FullPath {
-    pub fn new(rate: Rate, max_keys: usize) -> Self {
-        let policy = Policy::new([Limit::per_client("bench", rate.quota())])
-            .expect("one limit with a plain name");
+    /// One limit, on every request, by client address.
+    pub fn with_one_limit(rate: Rate, max_keys: usize) -> Self {
+        Self::new([per_client("bench", rate)], max_keys)
+    }
+
+    /// A limit on every request and one on the path that is asked for, both by client address.
+    pub fn with_two_limits(rate: Rate, max_keys: usize) -> Self {
+        let api = Match::path("/api").expect("a plain path");
+        let limits = [
+            per_client("bench", rate),
+            per_client("api", rate).matching(api),
+        ];
+        Self::new(limits, 2 * max_keys)
+    }
+
+    fn new(limits: impl IntoIterator<Item = Limit>, max_keys: usize) -> Self {
+        let policy = Policy::new(limits).expect("the limits have plain names");
         let store = LocalStore::new(LocalOptions {
             max_keys,
             ..LocalOptions::default()
@@ -27,6 +43,10 @@ impl FullPath {
             limiter: Limiter::new(policy, store, MonotonicClock::new()),
         }
     }
+}
+
+fn per_client(name: &str, rate: Rate) -> Limit {
+    Limit::per_client(name, rate.quota())
 }
 
 impl BenchLimiter<IpAddr> for FullPath {
@@ -39,10 +59,11 @@ impl BenchLimiter<IpAddr> for FullPath {
     fn spend(&self, key: &IpAddr, cost: u32) -> bool {
         let subject = Subject {
             client_ip: Some(*key),
+            path: "/api/users/7",
             ..Subject::ANONYMOUS
         };
         let verdict = ready(self.limiter.check(&subject, u64::from(cost)));
-        black_box(verdict).is_forwarded()
+        black_box(&verdict).is_forwarded()
     }
 }
 

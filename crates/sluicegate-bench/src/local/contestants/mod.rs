@@ -42,16 +42,19 @@ pub enum LocalContestant {
     MutexMap,
     /// `Limiter::check` of a whole subject: for information, peers have no such path.
     FullPath,
+    /// The same for a request that two limits cover.
+    TwoLimits,
 }
 
 impl LocalContestant {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Sluicegate,
         Self::Governor,
         Self::Throttlecrab,
         Self::Pingora,
         Self::MutexMap,
         Self::FullPath,
+        Self::TwoLimits,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -62,6 +65,7 @@ impl LocalContestant {
             Self::Pingora => "pingora-limits",
             Self::MutexMap => "Mutex<HashMap>",
             Self::FullPath => "sluicegate Limiter",
+            Self::TwoLimits => "sluicegate Limiter, two limits",
         }
     }
 
@@ -74,6 +78,7 @@ impl LocalContestant {
             Self::Pingora => "pingora",
             Self::MutexMap => "mutex",
             Self::FullPath => "limiter",
+            Self::TwoLimits => "two-limits",
         }
     }
 
@@ -91,6 +96,7 @@ impl LocalContestant {
             Self::Pingora => Some(Box::new(pingora::Pingora::new(rate))),
             Self::MutexMap => Some(Box::new(mutex_map::MutexMap::new(rate))),
             Self::FullPath => K::full_path(rate, max_keys),
+            Self::TwoLimits => K::two_limits(rate, max_keys),
         }
     }
 }

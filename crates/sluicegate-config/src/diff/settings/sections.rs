@@ -33,6 +33,8 @@ pub(super) fn list(config: &Config, settings: &mut Settings) {
         switched_off: _,
         // About the environment, which both share.
         warnings: _,
+        // Their values are compared.
+        value_files: _,
     } = config;
     if let Some(proxy) = proxy {
         self::proxy(proxy, settings);

@@ -124,11 +124,18 @@ fn threads_never_exceed_the_bound_while_keys_come_and_go() {
     }
 }
 
+/// By host, which is looked at like any request, and by address, which goes the short way.
 #[test]
 fn threads_on_several_limits_take_all_or_nothing() {
+    for key in [KeyPart::Host, KeyPart::ClientIp] {
+        take_all_or_nothing(key);
+    }
+}
+
+fn take_all_or_nothing(key: KeyPart) {
     let policy = Policy::new([
         Limit::new("all", Quota::per_day(1_000)),
-        Limit::new("by-host", Quota::per_day(300)).key([KeyPart::Host]),
+        Limit::new("by-caller", Quota::per_day(300)).key([key]),
     ])
     .unwrap();
     let limiter = Limiter::new(policy, LocalStore::default(), ManualClock::new(START));
@@ -140,6 +147,7 @@ fn threads_on_several_limits_take_all_or_nothing() {
             let host = (step + thread) % hosts.len();
             let subject = Subject {
                 host: Some(hosts[host]),
+                client_ip: Some([203, 0, 113, host as u8].into()),
                 ..Subject::ANONYMOUS
             };
             if ready_value(limiter.check(&subject, 1)).is_forwarded() {
@@ -156,6 +164,7 @@ fn threads_on_several_limits_take_all_or_nothing() {
     for (place, host) in hosts.iter().enumerate() {
         let subject = Subject {
             host: Some(host),
+            client_ip: Some([203, 0, 113, place as u8].into()),
             ..Subject::ANONYMOUS
         };
         let mut count = by_host[place].load(Ordering::Relaxed);
