@@ -100,7 +100,7 @@
 //! ```text
 //! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, upload, slots
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, beside, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
 //! servers       upgrade, http1_client, http2_client
 //! the seam      handler
@@ -110,6 +110,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod beside;
 mod body_error;
 mod client_connections;
 mod client_io;
@@ -150,13 +151,16 @@ mod validate;
 mod wake_flag;
 mod wire;
 
+pub use beside::{Beside, beside};
 pub use body_error::BodyError;
 pub use client_connections::{ClientAdmission, ClientConnections, ClientPermit};
 pub use client_wire::WireBody;
 pub use connection::{ConnectionSettings, HttpServer};
 pub use cores::{CoreSettings, Cores, Endpoint};
 pub use counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
-pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
+pub use handler::{
+    CompleteBody, Connection, Handler, IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds,
+};
 pub use head_bytes::HeadBytes;
 pub use http1_client::{
     ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
@@ -165,7 +169,7 @@ pub use http1_client::{
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
 pub use overload::{OverloadStage, OverloadState, ShedConnection};
-pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
+pub use request_body::{ClientBody, ForwardedBody, TrailerFilter, WholeBody};
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;

@@ -11,6 +11,8 @@ pub(super) struct Streams<F, B> {
     ids: Vec<u32>,
     slots: Vec<Stream<F, B>>,
     open: usize,
+    /// Streams whose handlers wait for the whole body of their request.
+    pub(super) gathering: u128,
     /// Streams with a response's body.
     pub(super) sending: u128,
     /// Those of them that may have something to send now.
@@ -30,6 +32,7 @@ impl<F, B> Streams<F, B> {
             ids: Vec::new(),
             slots: Vec::new(),
             open: 0,
+            gathering: 0,
             sending: 0,
             send: 0,
             by_urgency: [0; Urgency::COUNT],
@@ -87,6 +90,7 @@ impl<F, B> Streams<F, B> {
         self.slots[slot].clear();
         self.ids[slot] = 0;
         self.open -= 1;
+        self.gathering &= !(1 << slot);
         self.sending &= !(1 << slot);
         self.send &= !(1 << slot);
     }
@@ -136,6 +140,7 @@ mod tests {
                 id: 0,
                 waker: Waker::noop().clone(),
                 handler: Box::pin(None),
+                gathering: None,
                 receiving: None,
                 sending: None,
                 window: SendWindow::new(0),
