@@ -100,7 +100,7 @@
 //! ```text
 //! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, beside, upload, slots
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, rare_event, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
 //! servers       upgrade, http1_client, http2_client
 //! the seam      handler
@@ -110,7 +110,6 @@
 #![forbid(unsafe_code)]
 
 mod activity;
-mod beside;
 mod body_error;
 mod client_connections;
 mod client_io;
@@ -135,6 +134,7 @@ mod lingering;
 pub mod listen;
 mod overload;
 mod proxy_protocol;
+mod rare_event;
 mod request_body;
 mod response;
 mod slots;
@@ -151,7 +151,6 @@ mod validate;
 mod wake_flag;
 mod wire;
 
-pub use beside::{Beside, beside};
 pub use body_error::BodyError;
 pub use client_connections::{ClientAdmission, ClientConnections, ClientPermit};
 pub use client_wire::WireBody;
@@ -169,6 +168,7 @@ pub use http1_client::{
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
 pub use overload::{OverloadStage, OverloadState, ShedConnection};
+pub use rare_event::{First, RareEvent};
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter, WholeBody};
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;

@@ -30,8 +30,8 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use sluicegate_config::Bounds;
 use sluicegate_net::{
-    Beside, ConnectionCounters, ConnectionSettings, HttpServer, HttpTimeouts, StallTimeout,
-    TimeoutPolicy, Transport, beside,
+    ConnectionCounters, ConnectionSettings, First, HttpServer, HttpTimeouts, RareEvent,
+    StallTimeout, TimeoutPolicy, Transport,
 };
 use tokio::sync::watch;
 
@@ -116,10 +116,10 @@ impl EndpointProtocol for EnvoyProtocol {
         let settings = self.settings.clone();
         let served = server.serve_http2(Arc::clone(&handler), settings, transport, peer);
         let mut served = pin!(served);
-        let mut stay = pin!(until_end(&handler.used, state.ending.clone()));
-        match beside(served.as_mut(), stay.as_mut()).await {
-            Beside::Main(()) | Beside::Rare(None) => {}
-            Beside::Rare(Some(longest)) => {
+        let mut its_end = RareEvent::new(until_end(&handler.used, state.ending.clone())).await;
+        match its_end.or(served.as_mut()).await {
+            First::Main(()) | First::Event(None) => {}
+            First::Event(Some(longest)) => {
                 end.send_replace(true);
                 let _ = tokio::time::timeout(longest, served).await;
             }
