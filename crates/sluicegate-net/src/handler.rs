@@ -151,6 +151,12 @@ pub trait ResponseBody:
         None
     }
 
+    /// True when a connection of HTTP/2 takes no more requests after this response. Over HTTP/1,
+    /// [`HttpResponse::closes`] says it.
+    fn ends_connection(&self) -> bool {
+        false
+    }
+
     /// Told over HTTP/2 before each poll: the next part should have at most so many bytes, because
     /// it waits in memory until the client takes it. A body that was read already may ignore it.
     fn limit_next_part(&mut self, _bytes_max: usize) {}

@@ -250,7 +250,10 @@ where
     }
 
     /// Takes no more requests.
-    fn end_requests(&mut self) {
+    pub(super) fn end_requests(&mut self) {
+        if !self.takes_requests() {
+            return;
+        }
         self.phase = Phase::Last;
         frame::push_goaway(self.out.text(), self.last_stream, ErrorCode::No);
     }

@@ -70,7 +70,11 @@ where
             Some(handler) => {
                 if let Poll::Ready(response) = handler.poll(&mut cx) {
                     stream.handler.as_mut().set(None);
+                    let is_last = response.body.ends_connection();
                     self.respond(slot, response);
+                    if is_last {
+                        self.end_requests();
+                    }
                 }
             }
         }
