@@ -5,23 +5,24 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use sluicegate::Policy;
-use sluicegate_server::fuzz_internals::{ChargedDescriptors, charge_descriptors};
+use sluicegate_server::fuzz_internals::{
+    ChargedDescriptors, charge_descriptors, compare_with_prost,
+};
 use sluicegate_server::messages::envoy::service::ratelimit::v3::RateLimitRequest;
 
 use crate::limits::config_of;
 
-/// The input is a message.
+/// The input is a message. We read it as prost does, which is asked about everything else.
 pub fn run(data: &[u8]) {
+    compare_with_prost(data);
     let Ok(request) = RateLimitRequest::decode(data) else {
         return;
     };
-    let Some(charged) = charge_descriptors(&POLICY, &request) else {
+    let Some(charged) = charge_descriptors(&POLICY, data) else {
         return;
     };
     let encoded = request.encode_to_vec();
-    let again = RateLimitRequest::decode(&encoded[..]);
-    let again = again.expect("what was decoded can be encoded");
-    let charged_again = charge_descriptors(&POLICY, &again);
+    let charged_again = charge_descriptors(&POLICY, &encoded);
     assert_eq!(charged_again.as_ref(), Some(&charged));
     check(&request, &charged);
 }

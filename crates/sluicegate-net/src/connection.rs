@@ -197,10 +197,13 @@ async fn serve_http2<H: Handler>(
     connection: Arc<Connection<H>>,
     buffered_bytes_max: usize,
 ) {
+    let handler = Arc::clone(&connection.handler);
     let settings = DriverSettings {
         header_bytes: connection.bounds.header_bytes,
         bounds: BufferBounds(buffered_bytes_max),
         timeouts: supervisor.timeouts(),
+        whole_body: Box::new(move |parts| handler.whole_body(parts)),
+        sign_of_life: H::SIGN_OF_LIFE,
         activity: Arc::clone(&connection.activity),
         counters: Arc::clone(supervisor.counters()),
         task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,

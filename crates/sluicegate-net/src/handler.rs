@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -45,12 +46,44 @@ pub trait Handler: Send + Sync + Sized + 'static {
         true
     }
 
+    /// The bounds within which the whole body of a request has to come over HTTP/2 before the handler
+    /// runs, which then finds it in [`ClientBody::Whole`]; `None` runs the handler at once. Asked
+    /// when the head of a request with a body has come.
+    fn whole_body(&self, _parts: &Parts) -> Option<WholeBodyBounds> {
+        None
+    }
+
+    /// When a client of HTTP/2 that says nothing is asked for a sign of life; `None` never asks.
+    const SIGN_OF_LIFE: Option<SignOfLife> = None;
+
     /// True when a request of HTTP/1 keeps the bytes of its head, as
     /// [`HeadBytes`](crate::HeadBytes) in the extensions of its parts. Asked once for each request,
     /// when its head has come.
     fn keeps_head_bytes(&self) -> bool {
         false
     }
+}
+
+/// Bounds of a body that is waited for as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct WholeBodyBounds {
+    /// The most bytes. With one more, the handler runs and finds [`BodyError::TooLarge`].
+    ///
+    /// [`BodyError::TooLarge`]: crate::BodyError::TooLarge
+    pub bytes_max: usize,
+    /// The longest time. After it, the handler runs and finds [`BodyError::Stalled`].
+    ///
+    /// [`BodyError::Stalled`]: crate::BodyError::Stalled
+    pub longest: Duration,
+}
+
+/// How a connection is found out whose client is gone or hangs.
+#[derive(Clone, Copy, Debug)]
+pub struct SignOfLife {
+    /// The silence after which the client gets a PING.
+    pub after: Duration,
+    /// The time that it has to send something, or its connection is closed.
+    pub longest: Duration,
 }
 
 /// One client's connection, as its requests see it.
@@ -112,9 +145,30 @@ pub trait ResponseBody:
         None
     }
 
+    /// The whole body, if it is here to its end. Over HTTP/2 a short one is then sent together with
+    /// the head, and never polled.
+    fn complete(&self) -> Option<CompleteBody<'_>> {
+        None
+    }
+
+    /// True when a connection of HTTP/2 takes no more requests after this response. Over HTTP/1,
+    /// [`HttpResponse::closes`] says it.
+    fn ends_connection(&self) -> bool {
+        false
+    }
+
     /// Told over HTTP/2 before each poll: the next part should have at most so many bytes, because
     /// it waits in memory until the client takes it. A body that was read already may ignore it.
     fn limit_next_part(&mut self, _bytes_max: usize) {}
 }
 
 impl ResponseBody for Full<Bytes> {}
+
+/// The body of a response that is here to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct CompleteBody<'a> {
+    /// All of its bytes.
+    pub data: &'a [u8],
+    /// Names in lower case, and values.
+    pub trailers: &'a [(&'static str, &'static str)],
+}

@@ -10,12 +10,14 @@
 //!
 //! What a client can make us keep is bounded: streams (`streams.rs`), header bytes, bytes of
 //! request bodies (`flow.rs`), unsent bytes. What it can make us do is bounded by `frame_credit.rs`,
-//! and how long it may leave a response unread by the clock of each stream (`stream.rs`).
+//! and how long it may leave a response unread by the clock of each stream (`stream.rs`). A handler that
+//! wants the whole body of its request is called when that is here (`gathering.rs`).
 
 mod driver;
 mod flow;
 mod frame;
 mod frame_credit;
+mod gathering;
 mod priority;
 mod ready_set;
 mod receiving;

@@ -100,7 +100,7 @@
 //! ```text
 //! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, upload, slots
+//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, rare_event, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
 //! servers       upgrade, http1_client, http2_client
 //! the seam      handler
@@ -134,6 +134,7 @@ mod lingering;
 pub mod listen;
 mod overload;
 mod proxy_protocol;
+mod rare_event;
 mod request_body;
 mod response;
 mod slots;
@@ -157,7 +158,9 @@ pub use client_wire::WireBody;
 pub use connection::{ConnectionSettings, HttpServer};
 pub use cores::{CoreSettings, Cores, Endpoint};
 pub use counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
-pub use handler::{Connection, Handler, IncomingRequest, ResponseBody};
+pub use handler::{
+    CompleteBody, Connection, Handler, IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds,
+};
 pub use head_bytes::HeadBytes;
 pub use http1_client::{
     ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
@@ -166,7 +169,8 @@ pub use http1_client::{
 pub use inherited::InheritedSockets;
 pub use lingering::Lingering;
 pub use overload::{OverloadStage, OverloadState, ShedConnection};
-pub use request_body::{ClientBody, ForwardedBody, TrailerFilter};
+pub use rare_event::{First, RareEvent};
+pub use request_body::{ClientBody, ForwardedBody, TrailerFilter, WholeBody};
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;

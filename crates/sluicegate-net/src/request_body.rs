@@ -24,6 +24,47 @@ pub enum ClientBody {
     Wire(WireBody),
     /// A body over HTTP/2.
     Stream(StreamBody),
+    /// A body over HTTP/2 that was waited for
+    /// ([`Handler::whole_body`](crate::Handler::whole_body)).
+    Whole(WholeBody),
+}
+
+/// The whole body of a request, or the reason why it did not come.
+pub struct WholeBody(Option<Result<Bytes, BodyError>>);
+
+impl WholeBody {
+    pub(crate) fn new(body: Result<Bytes, BodyError>) -> Self {
+        Self(Some(body))
+    }
+
+    /// All bytes.
+    pub fn into_bytes(self) -> Result<Bytes, BodyError> {
+        self.0.unwrap_or_else(|| Ok(Bytes::new()))
+    }
+}
+
+impl Body for WholeBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.0.take().map(|body| body.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Some(Ok(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Some(Err(_)) => SizeHint::new(),
+            None => SizeHint::with_exact(0),
+        }
+    }
 }
 
 impl ClientBody {
@@ -60,6 +101,7 @@ impl Body for ClientBody {
             Self::Empty => Poll::Ready(None),
             Self::Wire(body) => Pin::new(body).poll_frame(cx),
             Self::Stream(body) => Pin::new(body).poll_frame(cx),
+            Self::Whole(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -68,6 +110,7 @@ impl Body for ClientBody {
             Self::Empty => true,
             Self::Wire(body) => body.is_end_stream(),
             Self::Stream(body) => body.is_end_stream(),
+            Self::Whole(body) => body.is_end_stream(),
         }
     }
 
@@ -76,6 +119,7 @@ impl Body for ClientBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Wire(body) => body.size_hint(),
             Self::Stream(body) => body.size_hint(),
+            Self::Whole(body) => body.size_hint(),
         }
     }
 }

@@ -96,7 +96,8 @@ impl TimeoutPolicy {
         self.unread
     }
 
-    fn ticks(&self, span: Duration) -> u32 {
+    /// Ticks in a span of time, rounded up.
+    pub(crate) fn ticks(&self, span: Duration) -> u32 {
         ticks(span, self.tick)
     }
 }

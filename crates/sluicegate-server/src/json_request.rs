@@ -2,6 +2,8 @@
 //!
 //! Reading is strict: every field is known and of its type, and an error names the field.
 
+mod counter_form;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,6 +19,8 @@ use serde_json::value::RawValue;
 use sluicegate::http::{HeaderLines, host_of, one_spelling, split_target};
 use sluicegate_core::{Nanos, Principal, Subject, address};
 use sluicegate_gate::external::{HeaderSpelling, SpelledHeaders};
+
+pub(crate) use self::counter_form::plain_counter_check;
 
 /// A mistake in the body of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The decision service over HTTP, asked in JSON.
 
 mod described;
+mod http2;
 mod mistakes;
 mod outages;
 mod tls;

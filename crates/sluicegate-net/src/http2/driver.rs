@@ -12,18 +12,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, ErrorCode, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
 use super::frame_credit::{Earned, FrameCredit};
 use super::ready_set::ReadySet;
 use super::send_buffer::SendBuffer;
+use super::stream::Receiving;
 use super::streams::Streams;
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
-use crate::handler::{IncomingRequest, ResponseBody};
+use crate::handler::{IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds};
 use crate::hpack::{Decoder, Encoder};
 use crate::lingering::Lingering;
 use crate::response::HttpResponse;
@@ -51,6 +54,9 @@ pub(crate) struct DriverSettings {
     /// The bytes of bodies that may wait.
     pub(crate) bounds: BufferBounds,
     pub(crate) timeouts: TimeoutPolicy,
+    /// Asks the handler whether it wants the whole body of a request.
+    pub(crate) whole_body: Box<dyn Fn(&Parts) -> Option<WholeBodyBounds> + Send>,
+    pub(crate) sign_of_life: Option<SignOfLife>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) counters: Arc<ConnectionCounters>,
     /// The task that polls the driver, and no other does.
@@ -131,6 +137,9 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) sent_in_tick: u64,
     /// Ticks of the timer that were looked at.
     ticks: u32,
+    silence: Silence,
+    /// Ready when a body that is gathered has taken too long.
+    pub(super) body_timer: Option<Pin<Box<Sleep>>>,
     /// Headers that have come since others had their turn.
     pub(super) turns: Turns,
     /// Whole frames wait in `input` until others had their turn.
@@ -138,6 +147,14 @@ pub(crate) struct Driver<S, F, B> {
     /// The client has announced the end of the connection.
     pub(super) client_ends: bool,
     phase: Phase,
+}
+
+/// The time since the client has sent something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// Bytes that had come when it began.
+    read: u64,
+    ticks: u32,
 }
 
 /// The beginning of a header.
@@ -213,6 +230,8 @@ where
             sent_in_tick: 0,
             ticks: 0,
             turns: Turns::default(),
+            silence: Silence::default(),
+            body_timer: None,
             has_frames: false,
             client_ends: false,
             phase: Phase::Open,
@@ -235,7 +254,10 @@ where
     }
 
     /// Takes no more requests.
-    fn end_requests(&mut self) {
+    pub(super) fn end_requests(&mut self) {
+        if !self.takes_requests() {
+            return;
+        }
         self.phase = Phase::Last;
         frame::push_goaway(self.out.text(), self.last_stream, ErrorCode::No);
     }
@@ -313,7 +335,7 @@ where
     /// Reads, answers and writes. Returns true when something was read, and more may have come; an
     /// error when the client is gone.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        self.look_at_clock();
+        self.look_at_clock()?;
         self.poll_send(cx)?;
         if self.is_full() {
             return Ok(false);
@@ -323,6 +345,9 @@ where
             Poll::Pending => false,
         };
         self.poll_woken();
+        if !has_read {
+            self.give_up_slow_bodies(cx);
+        }
         self.poll_send(cx)?;
         Ok(has_read)
     }
@@ -400,18 +425,46 @@ where
 
     /// Looks at the clocks of the streams, if the timer has ticked. A quiet connection frees the
     /// memory that requests need.
-    fn look_at_clock(&mut self) {
+    fn look_at_clock(&mut self) -> io::Result<()> {
         let ticks = self.settings.activity.ticks();
-        if ticks == std::mem::replace(&mut self.ticks, ticks) {
-            return;
+        let passed = ticks.wrapping_sub(std::mem::replace(&mut self.ticks, ticks));
+        if passed == 0 {
+            return Ok(());
         }
         self.give_up_stalled();
+        self.ask_for_sign_of_life(passed)?;
         let waiting = self.held + self.out.unsent();
         self.settings.activity.record_waiting(waiting);
         if self.streams.open() == 0 {
             self.streams.shrink();
             self.decoder.shrink();
             self.out.shrink();
+        }
+        Ok(())
+    }
+
+    /// Sends a PING when nothing has come for a while; fails when nothing came after that either.
+    fn ask_for_sign_of_life(&mut self, ticks: u32) -> io::Result<()> {
+        let Some(SignOfLife { after, longest }) = self.settings.sign_of_life else {
+            return Ok(());
+        };
+        let (read, silence) = (self.settings.activity.bytes_read(), self.silence);
+        if read != silence.read {
+            self.silence = Silence { read, ticks: 0 };
+            return Ok(());
+        }
+        self.silence.ticks = silence.ticks.saturating_add(ticks);
+        let is_over = |time| {
+            let time = self.settings.timeouts.ticks(time);
+            (silence.ticks < time, self.silence.ticks >= time)
+        };
+        let is_lost = is_over(after + longest).1;
+        if is_over(after) == (true, true) {
+            frame::push_frame(self.out.text(), kind::PING, 0, 0, b"anybody?");
+        }
+        match is_lost {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
         }
     }
 
@@ -450,10 +503,7 @@ where
     /// Forgets a stream. Its bytes that nobody read are no longer in the way of others.
     pub(super) fn close(&mut self, slot: usize) {
         let stream = self.streams.get_mut(slot);
-        let unread = stream
-            .receiving
-            .as_ref()
-            .map_or(0, |receiving| receiving.body.unreturned());
+        let unread = stream.receiving.as_ref().map_or(0, Receiving::unreturned);
         let unsent = stream
             .sending
             .as_ref()

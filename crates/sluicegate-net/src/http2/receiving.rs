@@ -160,10 +160,14 @@ where
         if is_last && receiving.left.is_some_and(|left| left > 0) {
             return Err(fault(ErrorCode::Protocol));
         }
-        let is_read = data.is_empty() || receiving.body.push(data);
+        receiving.is_over = is_last;
+        let Some(body) = &receiving.body else {
+            self.gather(slot, data, padding);
+            return Ok(false);
+        };
+        let is_read = data.is_empty() || body.push(data);
         if is_last {
-            receiving.is_over = true;
-            receiving.body.finish(None);
+            body.finish(None);
         } else if padding > 0
             && let Some(more) = receiving.window.give_back(padding)
         {

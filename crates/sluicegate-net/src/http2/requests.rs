@@ -6,6 +6,7 @@ use http::{Method, StatusCode};
 use super::driver::Driver;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::ErrorCode;
+use super::gathering::Gathering;
 use super::priority::Urgency;
 use super::receiving::{Fault, fails};
 use super::request_fields::{FieldsError, RequestFields};
@@ -72,12 +73,16 @@ where
             FieldsError::TooLarge => fault(ErrorCode::EnhanceYourCalm),
         })?;
         receiving.is_over = true;
-        receiving.body.finish(Some(trailers));
+        match &receiving.body {
+            Some(body) => body.finish(Some(trailers)),
+            None => self.end_gathering(slot),
+        }
         Ok(())
     }
 
     /// Begins a request, and lets its handler run for the first time: what has begun is counted,
-    /// also if the client resets the stream right away.
+    /// also if the client resets the stream right away. A handler that wants the whole body runs
+    /// when that is here.
     fn begin_request(
         &mut self,
         id: u32,
@@ -108,6 +113,7 @@ where
             id,
             waker: ready.waker(slot),
             handler: None,
+            gathering: None,
             receiving: None,
             sending: None,
             window: SendWindow::new(0),
@@ -121,22 +127,34 @@ where
         let stream = self.streams.get_mut(slot);
         stream.window = SendWindow::new(self.initial_window);
         stream.is_head = parts.method == Method::HEAD;
-        let body = if is_last {
-            ClientBody::Empty
-        } else {
-            let (sender, body) = stream_body(length, stream.waker.clone());
-            stream.receiving = Some(Receiving {
-                body: sender,
-                window: ReceiveWindow::new(self.settings.bounds.receive_window()),
-                left: length,
-                is_over: false,
-            });
-            ClientBody::Stream(body)
-        };
-        let handler = (self.begin)(IncomingRequest { parts, end, body });
+        if is_last {
+            let body = ClientBody::Empty;
+            self.call_handler(slot, IncomingRequest { parts, end, body });
+            return Ok(());
+        }
+        let receiving = stream.receiving.insert(Receiving {
+            body: None,
+            window: ReceiveWindow::new(self.settings.bounds.receive_window()),
+            left: length,
+            is_over: false,
+        });
+        if let Some(bounds) = (self.settings.whole_body)(&parts) {
+            stream.gathering = Some(Gathering::new(parts, end, bounds));
+            self.streams.gathering |= 1 << slot;
+            return Ok(());
+        }
+        let (sender, body) = stream_body(length, stream.waker.clone());
+        receiving.body = Some(sender);
+        let body = ClientBody::Stream(body);
+        self.call_handler(slot, IncomingRequest { parts, end, body });
+        Ok(())
+    }
+
+    /// Lets the handler run for the first time.
+    pub(super) fn call_handler(&mut self, slot: usize, request: IncomingRequest) {
+        let handler = (self.begin)(request);
         self.streams.set_handler(slot, handler);
         self.poll_stream(slot);
-        Ok(())
     }
 
     /// Answers a request whose header is too large to be kept.

@@ -10,7 +10,7 @@ use http_body::Frame;
 use super::driver::{Driver, WRITE_BYTES, header_flags};
 use super::frame::{self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, flag, kind};
 use super::stream::{Sending, StallClock};
-use crate::handler::{IncomingRequest, ResponseBody};
+use crate::handler::{CompleteBody, IncomingRequest, ResponseBody};
 use crate::response::{HttpResponse, ResponseLines};
 use crate::timeouts::UnreadPolicy;
 use crate::{date, hop_by_hop, hpack};
@@ -49,8 +49,10 @@ where
         let Some(stream) = self.streams.open_mut(slot) else {
             return;
         };
-        if let Some(receiving) = &mut stream.receiving {
-            let read = receiving.body.take_read();
+        if let Some(receiving) = &mut stream.receiving
+            && let Some(body) = &receiving.body
+        {
+            let read = body.take_read();
             let id = stream.id;
             if read > 0 {
                 if !receiving.is_over
@@ -69,7 +71,11 @@ where
             Some(handler) => {
                 if let Poll::Ready(response) = handler.poll(&mut cx) {
                     self.streams.drop_handler(slot);
+                    let is_last = response.body.ends_connection();
                     self.respond(slot, response);
+                    if is_last {
+                        self.end_requests();
+                    }
                 }
             }
         }
@@ -86,6 +92,13 @@ where
         let stream = self.streams.get_mut(slot);
         let (id, bytes) = (stream.id, body.size_hint().exact());
         let (may_have_body, length) = body_of(status, bytes, stream.is_head);
+        if let Some(complete) = body.complete()
+            && may_have_body
+            && self.has_room_for(slot, complete.data.len())
+        {
+            return self.respond_at_once(slot, status, &lines, complete);
+        }
+        let stream = self.streams.get_mut(slot);
         let has_body = may_have_body && !body.is_end_stream();
         if has_body {
             stream.sending = Some(Sending {
@@ -105,6 +118,52 @@ where
         if !has_body {
             self.finish(slot);
         }
+    }
+
+    /// True when a body of so many bytes can be sent right away: in one frame, within the windows,
+    /// and without much that waits before it.
+    fn has_room_for(&mut self, slot: usize, bytes: usize) -> bool {
+        let window = self.streams.get_mut(slot).window.available();
+        let window = window.min(self.send_window.available());
+        bytes <= window.min(PAYLOAD_MAX) && self.out.unsent() < self.settings.bounds.held_max()
+    }
+
+    /// Sends a whole response.
+    fn respond_at_once(
+        &mut self,
+        slot: usize,
+        status: StatusCode,
+        lines: &ResponseLines,
+        body: CompleteBody<'_>,
+    ) {
+        let CompleteBody { data, trailers } = body;
+        let id = self.streams.get_mut(slot).id;
+        // A body with trailers has a length that clients of gRPC do not expect to be told.
+        let length = trailers.is_empty().then_some(data.len() as u64);
+        let is_last = data.is_empty() && trailers.is_empty();
+        self.push_head(id, is_last, |block| {
+            hpack::push_status(block, status);
+            push_lines(block, lines, length);
+        });
+        if !data.is_empty() {
+            let flags = if trailers.is_empty() {
+                flag::END_STREAM
+            } else {
+                0
+            };
+            frame::push_frame(self.out.text(), kind::DATA, flags, id, data);
+            self.send_window.take(data.len());
+            self.sent_in_tick += data.len() as u64;
+            self.credit.sent_data();
+        }
+        if !trailers.is_empty() {
+            self.push_head(id, true, |block| {
+                for (name, value) in trailers {
+                    hpack::push_field(block, name.as_bytes(), value.as_bytes());
+                }
+            });
+        }
+        self.finish(slot);
     }
 
     /// Appends a header; `write` writes its fields.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::flow::{ReceiveWindow, SendWindow};
+use super::gathering::Gathering;
 use super::priority::Urgency;
 use crate::stream_body::StreamBodySender;
 
@@ -20,6 +21,8 @@ pub(super) struct Stream<F, B> {
     pub(super) waker: Waker,
     /// The handler, until it has answered.
     pub(super) handler: Option<HandlerMemory<F>>,
+    /// The request, while its handler waits for the whole body.
+    pub(super) gathering: Option<Gathering>,
     /// The request's body, if it has one; also after its end, while somebody reads it.
     pub(super) receiving: Option<Receiving>,
     /// The response's body, from the end of the handler to the end of the stream.
@@ -32,12 +35,20 @@ pub(super) struct Stream<F, B> {
 
 /// A request's body.
 pub(super) struct Receiving {
-    pub(super) body: StreamBodySender,
+    /// `None` if the body is gathered, or is of no use any more.
+    pub(super) body: Option<StreamBodySender>,
     pub(super) window: ReceiveWindow,
     /// Bytes that must still come, if their number was announced.
     pub(super) left: Option<u64>,
     /// The client has ended its side.
     pub(super) is_over: bool,
+}
+
+impl Receiving {
+    /// Bytes that the client has no new window for.
+    pub(super) fn unreturned(&self) -> usize {
+        self.body.as_ref().map_or(0, StreamBodySender::unreturned)
+    }
 }
 
 /// A response's body.
@@ -93,6 +104,7 @@ impl<F, B> Stream<F, B> {
     pub(super) fn clear(&mut self) {
         self.id = 0;
         self.handler = None;
+        self.gathering = None;
         (self.receiving, self.sending) = (None, None);
     }
 }

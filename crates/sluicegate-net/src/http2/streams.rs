@@ -14,6 +14,8 @@ pub(super) struct Streams<F, B> {
     /// more, and a client that does not read must not cost us a hundred of them.
     spare: Vec<HandlerMemory<F>>,
     open: usize,
+    /// Streams whose handlers wait for the whole body of their request.
+    pub(super) gathering: u128,
     /// Streams with a response's body.
     pub(super) sending: u128,
     /// Those of them that may have something to send now.
@@ -34,6 +36,7 @@ impl<F, B> Streams<F, B> {
             slots: Vec::new(),
             spare: Vec::new(),
             open: 0,
+            gathering: 0,
             sending: 0,
             send: 0,
             by_urgency: [0; Urgency::COUNT],
@@ -111,6 +114,7 @@ impl<F, B> Streams<F, B> {
         self.slots[slot].clear();
         self.ids[slot] = 0;
         self.open -= 1;
+        self.gathering &= !(1 << slot);
         self.sending &= !(1 << slot);
         self.send &= !(1 << slot);
     }
@@ -160,6 +164,7 @@ mod tests {
                 id: 0,
                 waker: Waker::noop().clone(),
                 handler: None,
+                gathering: None,
                 receiving: None,
                 sending: None,
                 window: SendWindow::new(0),

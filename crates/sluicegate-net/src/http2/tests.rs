@@ -1,6 +1,7 @@
 //! Connections over a pipe within the process, by a clock that jumps.
 
 mod client;
+mod whole_bodies;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,20 +11,28 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
 use self::client::{Client, Seen};
 use super::frame::{ErrorCode, kind, setting};
-use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
+use crate::handler::{
+    CompleteBody, Connection, Handler, IncomingRequest, ResponseBody, WholeBodyBounds,
+};
+use crate::request_body::ClientBody;
 use crate::response::{HttpResponse, ResponseLines};
 
 /// Bytes of a part of an endless response.
 const PART: usize = 16 * 1024;
+/// Bounds of bodies that `/whole` waits for.
+const WHOLE_BYTES_MAX: usize = 100_000;
+const WHOLE_LONGEST: Duration = Duration::from_secs(3);
 
 /// Answers by the path: `/endless` without an end, `/echo` with what it was sent, `/deaf` without
-/// reading, `/never` not at all, `/trailers` with trailers, and all others with the path.
+/// reading, `/never` not at all, `/trailers` with trailers, `/whole` with the length of a body that it
+/// waits for, and all others with the path.
 #[derive(Default)]
 struct TestHandler {
     /// Bytes that were asked for of endless responses.
@@ -35,10 +44,19 @@ enum TestBody {
     Once(Option<Bytes>),
     Endless(Arc<AtomicUsize>),
     WithTrailers(u8),
+    /// A text and trailers.
+    Complete(String),
 }
 
 impl Handler for TestHandler {
     type Body = TestBody;
+
+    fn whole_body(&self, parts: &Parts) -> Option<WholeBodyBounds> {
+        (parts.uri.path() == "/whole").then_some(WholeBodyBounds {
+            bytes_max: WHOLE_BYTES_MAX,
+            longest: WHOLE_LONGEST,
+        })
+    }
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
@@ -59,13 +77,32 @@ impl Handler for TestHandler {
             }
             "/never" => std::future::pending().await,
             "/trailers" => TestBody::WithTrailers(0),
+            "/whole" => {
+                let ClientBody::Whole(body) = request.body else {
+                    panic!("the handler waits for it");
+                };
+                TestBody::Complete(match body.into_bytes() {
+                    Ok(bytes) => format!("{} bytes", bytes.len()),
+                    Err(error) => error.to_string(),
+                })
+            }
             path => TestBody::Once(Some(Bytes::from(path.to_owned()))),
         };
         HttpResponse::new(StatusCode::OK, ResponseLines::default(), body)
     }
 }
 
-impl ResponseBody for TestBody {}
+impl ResponseBody for TestBody {
+    fn complete(&self) -> Option<CompleteBody<'_>> {
+        match self {
+            Self::Complete(text) => Some(CompleteBody {
+                data: text.as_bytes(),
+                trailers: &[("etag", "sum")],
+            }),
+            _ => None,
+        }
+    }
+}
 
 impl Body for TestBody {
     type Data = Bytes;
@@ -80,6 +117,11 @@ impl Body for TestBody {
             Self::Endless(asked) => {
                 asked.fetch_add(PART, Ordering::Relaxed);
                 Some(Ok(Frame::data(Bytes::from(vec![7; PART]))))
+            }
+            Self::Complete(text) => {
+                let text = Bytes::from(std::mem::take(text));
+                *self = Self::WithTrailers(1);
+                Some(Ok(Frame::data(text)))
             }
             Self::WithTrailers(step) => {
                 *step += 1;
@@ -102,7 +144,7 @@ impl Body for TestBody {
             Self::Once(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Endless(_) | Self::WithTrailers(_) => SizeHint::new(),
+            Self::Endless(_) | Self::WithTrailers(_) | Self::Complete(_) => SizeHint::new(),
         }
     }
 }

@@ -8,10 +8,9 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Response, StatusCode, Uri};
-use http_body_util::Full;
+use http::{StatusCode, Uri};
 use sluicegate::http::{RequestHead, host_of, split_target};
 use sluicegate_gate::admission::{Purpose, SentRequest};
 use sluicegate_gate::external::HeaderSpelling;
@@ -92,12 +91,12 @@ pub(super) async fn answer(
     let admission = call
         .admit(&state.gate, &snapshot, request, Purpose::Spend)
         .await;
-    let mut reply = Response::new(Full::default());
+    let mut reply = HttpReply::empty();
     match admission {
         // Status 200 is a yes to every gateway; the rate limit headers go with it.
         Ok(request) => {
             if let Some(decision) = &request.admitted.decision {
-                snapshot.headers.write(decision, reply.headers_mut());
+                snapshot.headers.write(decision, &mut reply);
             }
         }
         Err(refusal) => {
@@ -108,10 +107,9 @@ pub(super) async fn answer(
                 &parts.headers,
                 &RequestId::of_request(&parts.headers, is_trusted),
                 GrpcClients::Excluded,
-                reply.headers_mut(),
+                &mut reply,
             );
-            *reply.status_mut() = flavour.refusal(status);
-            *reply.body_mut() = Full::new(body);
+            (reply.status, reply.body) = (flavour.refusal(status), body);
         }
     }
     reply
@@ -139,11 +137,10 @@ impl OriginError {
             Self::Gateway(problem) => problem.into(),
             Self::NotText => {
                 let text = Bytes::from_static(b"the target is not text");
-                let mut reply = Response::new(Full::new(text));
-                let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-                reply.headers_mut().insert(CONTENT_TYPE, content_type);
-                *reply.status_mut() = flavour.refusal(StatusCode::BAD_REQUEST);
-                reply
+                HttpReply {
+                    status: flavour.refusal(StatusCode::BAD_REQUEST),
+                    ..HttpReply::with_type("text/plain; charset=utf-8", text)
+                }
             }
         }
     }

@@ -51,7 +51,7 @@ impl EndpointTls {
             )
         };
         Ok(Self {
-            http: speaking(&["http/1.1"])?,
+            http: speaking(&["h2", "http/1.1"])?,
             grpc: speaking(&["h2"])?,
             resp: speaking(&[])?,
         })

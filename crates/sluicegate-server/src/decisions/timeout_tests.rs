@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate_net::Transport;
 use sluicegate_testkit::h2_frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, field, frame, post_fields,
+    ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, field, frame, post_fields,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
@@ -194,6 +194,49 @@ async fn health_checks_keep_a_connection_only_while_they_come() {
         assert!(!served.is_finished(), "check {number}");
     }
     until_closed(near, served).await;
+}
+
+/// One that hangs answers no ping.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_gives_no_sign_of_life_is_given_up() {
+    let (mut near, served) = gateway(None).await;
+    near.write_all(&call(1, SHOULD_RATE_LIMIT, Some(EMPTY_MESSAGE)))
+        .await
+        .unwrap();
+    let (_, took) = until_closed(near, served).await;
+    assert!((70..80).contains(&took.as_secs()), "{took:?}");
+
+    let (mut near, served) = gateway(None).await;
+    near.write_all(&call(1, SHOULD_RATE_LIMIT, Some(EMPTY_MESSAGE)))
+        .await
+        .unwrap();
+    let began = Instant::now();
+    let (mut frames, mut pings) = (Vec::new(), 0);
+    while pings < 5 {
+        let read = tokio::time::timeout(AGES, near.read_buf(&mut frames)).await;
+        assert!(read.unwrap().unwrap() > 0, "closed after {pings} pings");
+        while let Some((kind, payload)) = take_frame(&mut frames) {
+            if kind == PING {
+                pings += 1;
+                near.write_all(&frame(PING, ACK, 0, &payload))
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+    assert!(began.elapsed() > 4 * Duration::from_secs(60));
+    assert!(!served.is_finished());
+}
+
+/// The first of these frames: its kind and its payload.
+fn take_frame(frames: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+    let [high, middle, low, kind, ..] = frames[..] else {
+        return None;
+    };
+    let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+    let payload = frames.get(9..9 + length)?.to_vec();
+    frames.drain(..9 + length);
+    Some((kind, payload))
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! Bodies that are read, and the errors about those that are refused.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// The mistake in a question that is refused.
@@ -266,4 +268,79 @@ fn what_is_told_back_is_short() {
     );
     let told = mistake(check(body.as_bytes())).to_string();
     assert!(told.len() < 1_200, "{}", told.len());
+}
+
+/// What the reader of all forms makes of a check that is about a counter.
+fn counter_in_any_form(body: &[u8]) -> Option<(String, Vec<String>, u64)> {
+    match check(body).ok()? {
+        CheckRequest {
+            about: CheckTarget::Counter(CounterName { limit, key }),
+            cost,
+        } => Some((limit, key, cost)),
+        CheckRequest { .. } => None,
+    }
+}
+
+/// Whatever the quick reader understands means the same to the other.
+fn compare_readers(body: &[u8]) {
+    if let Some(plain) = plain_counter_check(body) {
+        let key = plain.key.iter().map(|part| (*part).to_owned()).collect();
+        let read = (plain.limit.to_owned(), key, plain.cost);
+        assert_eq!(Some(read), counter_in_any_form(body), "{body:?}");
+    }
+}
+
+#[test]
+fn the_usual_form_is_read_at_once_and_others_are_left_alone() {
+    for usual in [
+        r#"{"limit":"a","key":["b"]}"#,
+        r#" { "key" : [ "b" , "ü" ] , "cost" : 4294967295 , "limit" : "" } "#,
+        r#"{"limit":"a","key":[],"cost":0}"#,
+    ] {
+        assert!(plain_counter_check(usual.as_bytes()).is_some(), "{usual}");
+        compare_readers(usual.as_bytes());
+    }
+    for other in [
+        "",
+        "{}",
+        r#"{"limit":"a"}"#,
+        r#"{"key":["b"]}"#,
+        r#"{"limit":"a","key":["b"]}x"#,
+        r#"{"limit":"a","key":["b"],}"#,
+        r#"{"limit":"a","key":["b",]}"#,
+        r#"{"limit":"a","limit":"a","key":["b"]}"#,
+        r#"{"limit":"a","key":["b"],"more":1}"#,
+        r#"{"limit":"a","key":["b"],"cost":null}"#,
+        r#"{"limit":"a","key":["b"],"cost":01}"#,
+        r#"{"limit":"a","key":["b"],"cost":1.0}"#,
+        r#"{"limit":"a","key":["b"],"cost":1e1}"#,
+        r#"{"limit":"a","key":["b"],"cost":-1}"#,
+        r#"{"limit":"a","key":["b"],"cost":4294967296}"#,
+        r#"{"limit":"a\n","key":["b"]}"#,
+        r#"{"limit":"a","key":"b"}"#,
+        r#"{"limit":"a","key":[1]}"#,
+        r#"["a",["b"]]"#,
+    ] {
+        assert!(plain_counter_check(other.as_bytes()).is_none(), "{other}");
+    }
+    assert!(plain_counter_check(b"{\"limit\":\"\xff\",\"key\":[\"b\"]}").is_none());
+    assert!(plain_counter_check(b"{\"limit\":\"\x01\",\"key\":[\"b\"]}").is_none());
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_at_once_means_the_same_in_every_reader(
+        pieces in proptest::collection::vec(
+            prop_oneof![
+                Just("{"), Just("}"), Just("["), Just("]"), Just(","), Just(":"), Just("\"limit\""),
+                Just("\"key\""), Just("\"cost\""), Just("\"a\""), Just("\"ü\\u0041\""), Just("7"),
+                Just("0"), Just(" "), Just("null"), Just("\"limit\":\"a\""), Just("\"key\":[\"b\"]"),
+            ],
+            0..14,
+        )
+    ) {
+        let body = pieces.concat();
+        compare_readers(body.as_bytes());
+        compare_readers(format!("{{{body}}}").as_bytes());
+    }
 }

@@ -72,6 +72,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
     let millis = |count: u64| Nanos::from_millis(count);
     config::Config {
         switched_off: Vec::new(),
+        value_files: Vec::new(),
         external: None,
         proxy: Some(config::Proxy {
             listen: vec!["127.0.0.1:0".parse().unwrap()],

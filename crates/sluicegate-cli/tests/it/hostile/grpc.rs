@@ -29,17 +29,22 @@ fn caller(address: SocketAddr, calls: impl AsyncFnOnce(SendRequest<Body>)) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .unwrap();
-        let running = tokio::spawn(connection);
+        let sender = connect(address).await;
         tokio::time::timeout(STEP_TIMEOUT * 2, calls(sender))
             .await
             .expect("the calls end in time");
-        running.abort();
     });
+}
+
+/// Opens a connection, which a task of this runtime drives.
+async fn connect(address: SocketAddr) -> SendRequest<Body> {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
 }
 
 /// A message as it stands in a body: a flag, its length, and the bytes, of which some may be missing.
@@ -213,20 +218,30 @@ fn messages_that_are_none_are_errors() {
 
 #[test]
 fn announced_lengths_take_no_room_while_they_are_waited_for() {
+    /// A connection has a hundred; one is left for somebody else.
+    const STREAMS: usize = 99;
+    const CONNECTIONS: usize = 16;
+    const { assert!((CONNECTIONS * STREAMS * 64) as u64 > GROWTH_KIB_MAX) };
     survives(|sluicegate| {
-        caller(sluicegate.grpc.unwrap(), async |mut sender| {
+        let address = sluicegate.grpc.unwrap();
+        caller(address, async |mut sender| {
             let before = sluicegate.resident_kib();
-            let mut open = Vec::new();
-            for _ in 0..200 {
-                let (pieces_in, pieces_out) = mpsc::channel(1);
-                sender.ready().await.unwrap();
-                let body = StreamBody::new(ReceiverStream::new(pieces_out));
-                let answer = sender.send_request(request(None, body));
-                pieces_in
-                    .send(Ok(Frame::data(framed(0, 65_536, b"\x0a").into())))
-                    .await
-                    .unwrap();
-                open.push((pieces_in, answer));
+            let (mut open, mut senders) = (Vec::new(), vec![sender.clone()]);
+            for _ in 1..CONNECTIONS {
+                senders.push(connect(address).await);
+            }
+            for sender in &mut senders {
+                for _ in 0..STREAMS {
+                    let (pieces_in, pieces_out) = mpsc::channel(1);
+                    sender.ready().await.unwrap();
+                    let body = StreamBody::new(ReceiverStream::new(pieces_out));
+                    let answer = sender.send_request(request(None, body));
+                    pieces_in
+                        .send(Ok(Frame::data(framed(0, 65_536, b"\x0a").into())))
+                        .await
+                        .unwrap();
+                    open.push((pieces_in, answer));
+                }
             }
             let (status, _) = ask(&mut sender, None, vec![whole(QUESTION)]).await;
             assert_eq!(status, Some(0), "others are answered meanwhile");

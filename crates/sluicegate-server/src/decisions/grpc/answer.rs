@@ -1,21 +1,18 @@
 //! The response to a gateway: a code for each descriptor and for all, headers and metadata.
+//!
+//! It is written as it is sent: `RateLimitResponse` behind the head of a gRPC message.
 
-use std::collections::BTreeMap;
-
-use http::HeaderMap;
-use http::header::RETRY_AFTER;
-use prost_types::value::Kind;
-use prost_types::{Struct, Value};
-use sluicegate::http::{ResponseHeaders, retry_after_secs};
+use http::header::{HeaderName, RETRY_AFTER};
+use sluicegate::http::{ResponseFields, ResponseHeaders, retry_after_secs};
 use sluicegate::{Decision, LimitOutcome, Nanos};
 
 use super::descriptors::{ChargeIndex, DescriptorCharges};
-use super::messages::envoy::config::core::v3::HeaderValue;
-use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
-use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus, RateLimit,
-};
+use super::message_writer::MessageWriter;
+use super::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use super::units;
+
+/// Bytes before a message: a flag for compression, and the length.
+pub(super) const MESSAGE_HEAD: usize = 5;
 
 /// The entries of a decision on what is taken and on what is given back, one per charge; empty
 /// where nothing was decided.
@@ -65,63 +62,96 @@ pub(super) fn answer(
     outcomes: &ChargeOutcomes<'_>,
     taken: Option<&Decision>,
     headers: &ResponseHeaders,
-) -> RateLimitResponse {
+) -> Vec<u8> {
     let is_denied = taken.is_some_and(|decision| !decision.is_allowed());
-    RateLimitResponse {
-        overall_code: code(is_denied).into(),
-        statuses: (0..descriptors)
-            .map(|descriptor| status(descriptor, charges, outcomes))
-            .collect(),
-        response_headers_to_add: taken
-            .map_or_else(Vec::new, |decision| lines(decision, is_denied, headers)),
-        dynamic_metadata: taken.and_then(|decision| metadata(decision, is_denied)),
-    }
+    message(is_denied, |response| {
+        for descriptor in 0..descriptors {
+            response.message(field::STATUSES, |status| {
+                write_status(status, descriptor, charges, outcomes);
+            });
+        }
+        if let Some(decision) = taken {
+            write_lines(response, decision, is_denied, headers);
+            write_metadata(response, decision, is_denied);
+        }
+    })
 }
 
 /// The response where no limit was asked: each descriptor is denied or not.
-pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimitResponse {
-    let status = |is_denied| DescriptorStatus {
-        code: code(is_denied).into(),
-        ..DescriptorStatus::default()
-    };
-    let statuses: Vec<_> = are_denied.map(status).collect();
-    let is_denied = statuses
-        .iter()
-        .any(|status| status.code() == Code::OverLimit);
-    RateLimitResponse {
-        overall_code: code(is_denied).into(),
-        statuses,
-        ..RateLimitResponse::default()
-    }
+pub(super) fn without_limits(are_denied: impl Iterator<Item = bool> + Clone) -> Vec<u8> {
+    message(are_denied.clone().any(|is_denied| is_denied), |response| {
+        for is_denied in are_denied {
+            response.message(field::STATUSES, |status| {
+                status.number(field::CODE, code(is_denied));
+            });
+        }
+    })
 }
 
-/// Metadata for the gateway's log about a request that was denied, or decided without the store.
-/// Most are neither and have none.
-fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
+/// The numbers of fields.
+mod field {
+    pub(super) const OVERALL_CODE: u8 = 1;
+    pub(super) const STATUSES: u8 = 2;
+    pub(super) const HEADERS_TO_ADD: u8 = 3;
+    pub(super) const DYNAMIC_METADATA: u8 = 6;
+    /// Of a status.
+    pub(super) const CODE: u8 = 1;
+}
+
+/// Writes the overall code and what follows it, behind the head of a message.
+fn message(is_denied: bool, write: impl FnOnce(&mut MessageWriter<'_>)) -> Vec<u8> {
+    /// Room for one descriptor and all headers.
+    const USUAL_BYTES: usize = 320;
+    let mut out = Vec::with_capacity(USUAL_BYTES);
+    out.extend_from_slice(&[0; MESSAGE_HEAD]);
+    let mut response = MessageWriter(&mut out);
+    response.number(field::OVERALL_CODE, code(is_denied));
+    write(&mut response);
+    // No more than 64 descriptors and a few lines are answered.
+    let length = (out.len() - MESSAGE_HEAD) as u32;
+    out[1..MESSAGE_HEAD].copy_from_slice(&length.to_be_bytes());
+    out
+}
+
+/// Metadata for the gateway's log about a request that was denied, or decided without the store
+/// (`google.protobuf.Struct`). Most are neither and have none.
+fn write_metadata(response: &mut MessageWriter<'_>, decision: &Decision, is_denied: bool) {
+    /// The kinds of a `google.protobuf.Value`.
+    const NUMBER: u8 = 2;
+    const TEXT: u8 = 3;
+    const TRUTH: u8 = 4;
     if !is_denied && !decision.is_degraded() {
-        return None;
+        return;
     }
-    let mut fields = BTreeMap::new();
-    let mut put =
-        |name: &str, kind: Kind| fields.insert(name.to_owned(), Value { kind: Some(kind) });
-    if let Some((limit, _)) = decision.tightest().filter(|_| is_denied) {
-        put("limited_by", Kind::StringValue(limit.name.clone()));
-        put(
-            "retry_after",
-            Kind::NumberValue(retry_after_secs(decision) as f64),
-        );
-    }
-    put("degraded", Kind::BoolValue(decision.is_degraded()));
-    Some(Struct { fields })
+    response.message(field::DYNAMIC_METADATA, |fields| {
+        let mut put = |name: &str, write: &dyn Fn(&mut MessageWriter<'_>)| {
+            fields.message(1, |entry| {
+                entry.text(1, name.as_bytes());
+                entry.message(2, |value| write(value));
+            });
+        };
+        put("degraded", &|value| {
+            value.present_number(TRUTH, u64::from(decision.is_degraded()));
+        });
+        if let Some((limit, _)) = decision.tightest().filter(|_| is_denied) {
+            put("limited_by", &|value| {
+                value.text(TEXT, limit.name.as_bytes())
+            });
+            put("retry_after", &|value| {
+                value.present_double(NUMBER, retry_after_secs(decision) as f64);
+            });
+        }
+    });
 }
 
 /// The status of one descriptor, taken from its tightest limit: a denied one first, then the one
 /// with the longest wait, then the one with the least left.
-fn status(
+fn write_status(
+    status: &mut MessageWriter<'_>,
     descriptor: usize,
     charges: &DescriptorCharges<'_>,
     outcomes: &ChargeOutcomes<'_>,
-) -> DescriptorStatus {
+) {
     let own = charges
         .shares
         .iter()
@@ -137,55 +167,66 @@ fn status(
         )
     });
     let Some((place, charged)) = tightest else {
-        return DescriptorStatus {
-            code: Code::Ok.into(),
-            ..DescriptorStatus::default()
-        };
+        return status.number(field::CODE, code(false));
     };
     let charge = match place {
         ChargeIndex::Take(at) => &charges.take[at],
         ChargeIndex::Give(at) => &charges.give[at],
     };
     let (requests_per_unit, unit) = units::rate_of(&charged.quota);
-    let limit = RateLimit {
-        requests_per_unit,
-        unit: unit.into(),
-        name: charge.key.limit().name.clone(),
-    };
-    DescriptorStatus {
-        code: code(outcomes.is_denied_at(charges, place)).into(),
-        current_limit: Some(limit),
-        limit_remaining: u32::try_from(charged.outcome.remaining()).unwrap_or(u32::MAX),
-        duration_until_reset: Some(duration(charged.outcome.reset_after())),
-    }
+    status.number(field::CODE, code(outcomes.is_denied_at(charges, place)));
+    status.message(2, |limit| {
+        limit.number(1, requests_per_unit.into());
+        limit.number(2, unit as u64);
+        limit.text(3, charge.key.limit().name.as_bytes());
+    });
+    let remaining = u32::try_from(charged.outcome.remaining()).unwrap_or(u32::MAX);
+    status.number(3, remaining.into());
+    status.message(4, |duration| {
+        const SECOND: u64 = Nanos::SECOND.get();
+        let span = charged.outcome.reset_after().get();
+        duration.number(1, span / SECOND);
+        duration.number(2, span % SECOND);
+    });
 }
 
-fn code(is_denied: bool) -> Code {
-    if is_denied { Code::OverLimit } else { Code::Ok }
+fn code(is_denied: bool) -> u64 {
+    let code = if is_denied { Code::OverLimit } else { Code::Ok };
+    code as u64
 }
 
-fn duration(span: Nanos) -> prost_types::Duration {
-    const SECOND: u64 = Nanos::SECOND.get();
-    // Less than a second of nanoseconds, and no more seconds than 64 bits of those are.
-    prost_types::Duration {
-        seconds: (span.get() / SECOND) as i64,
-        nanos: (span.get() % SECOND) as i32,
-    }
-}
-
-/// The same lines that the proxy would write.
-fn lines(decision: &Decision, is_denied: bool, headers: &ResponseHeaders) -> Vec<HeaderValue> {
-    let mut map = HeaderMap::new();
-    headers.write(decision, &mut map);
+/// Writes the same lines that the proxy would write.
+fn write_lines(
+    response: &mut MessageWriter<'_>,
+    decision: &Decision,
+    is_denied: bool,
+    headers: &ResponseHeaders,
+) {
+    let mut lines = AddedLines(response);
+    headers.write(decision, &mut lines);
     if is_denied {
-        map.insert(RETRY_AFTER, retry_after_secs(decision).into());
+        let seconds = retry_after_secs(decision);
+        lines.append(&RETRY_AFTER, |text| {
+            text.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+        });
     }
-    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-        let value = value.to_str().unwrap_or_default().to_owned();
-        HeaderValue {
-            key: name.as_str().to_owned(),
-            value,
-        }
-    };
-    map.iter().map(line).collect()
+}
+
+/// Lines that a gateway is to add. There are none before ours, and each of ours comes once, so
+/// nothing is ever replaced.
+struct AddedLines<'a, 'b>(&'a mut MessageWriter<'b>);
+
+impl ResponseFields for AddedLines<'_, '_> {
+    fn value(&self, _: &HeaderName) -> Option<&[u8]> {
+        None
+    }
+
+    fn remove(&mut self, _: &HeaderName) {}
+
+    fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        self.0.message(field::HEADERS_TO_ADD, |line| {
+            line.text(1, name.as_str().as_bytes());
+            line.delimited(2, value);
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! The descriptors of a request become charges on the limits that name exactly their entries.
 //!
-//! [`DescriptorParts`] holds the slices of the message from which keys are made, and
+//! [`DescriptorParts`] holds the slices of the question from which keys are made, and
 //! [`DescriptorCharges`] borrows them: two types, because a charge borrows its key.
 
 use sluicegate::{Charge, MissingKey, Policy, Subject};
@@ -9,89 +9,75 @@ use sluicegate_core::address;
 use smallvec::SmallVec;
 use tonic::Status;
 
-use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::question::{DESCRIPTORS_MAX, Descriptor, ENTRIES_MAX, Question};
 use super::units;
 
-/// The most descriptors of one request.
-const DESCRIPTORS_MAX: usize = 64;
-/// The most entries of one descriptor.
-const ENTRIES_MAX: usize = 32;
-
 /// The parts of a request that charges point into.
-pub(super) struct DescriptorParts<'a> {
-    domain: &'a str,
-    descriptors: &'a [RateLimitDescriptor],
-    /// The hits of a descriptor that names none; at least 1, as Envoy defines it.
-    cost: u64,
-    entries: SmallVec<[DescriptorEntries<'a>; 2]>,
-    /// The key of each descriptor that brings its own limit: its domain, then names and
-    /// values. Empty for the others.
-    wholes: SmallVec<[SmallVec<[&'a [u8]; 8]>; 2]>,
+pub(super) struct DescriptorParts<'a, 'm> {
+    question: &'a Question<'m>,
+    /// The keys of descriptors that bring their own limits: the domain, then names and values. Empty
+    /// for the others, and as a whole where no descriptor has one, which is usual.
+    wholes: Vec<SmallVec<[&'m [u8]; 8]>>,
 }
 
-type DescriptorEntries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
-
-impl<'a> DescriptorParts<'a> {
+impl<'a, 'm> DescriptorParts<'a, 'm> {
     /// Checks the message against the bounds of the protocol, before any limit is looked for.
-    pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
-        if request.descriptors.len() > DESCRIPTORS_MAX {
+    pub(super) fn of(question: &'a Question<'m>) -> Result<Self, Status> {
+        let descriptors = &question.descriptors;
+        if descriptors.len() > DESCRIPTORS_MAX {
             return Err(Status::invalid_argument(format!(
                 "a request has at most {DESCRIPTORS_MAX} descriptors"
             )));
         }
-        let mut parts = Self {
-            domain: &request.domain,
-            descriptors: &request.descriptors,
-            cost: u64::from(request.hits_addend.max(1)),
-            entries: SmallVec::new(),
-            wholes: SmallVec::new(),
-        };
-        for descriptor in &request.descriptors {
-            if !(1..=ENTRIES_MAX).contains(&descriptor.entries.len()) {
-                return Err(Status::invalid_argument(format!(
-                    "a descriptor has 1 to {ENTRIES_MAX} entries"
-                )));
-            }
-            parts.entries.push(
-                descriptor
-                    .entries
-                    .iter()
-                    .map(|own| (own.key.as_str(), own.value.as_str()))
-                    .collect(),
-            );
-            let mut whole = SmallVec::new();
-            if descriptor.limit.is_some() {
-                whole.push(request.domain.as_bytes());
-                whole.extend(
-                    descriptor
-                        .entries
-                        .iter()
-                        .flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]),
-                );
-            }
-            parts.wholes.push(whole);
+        let is_in_bounds =
+            |descriptor: &Descriptor<'_>| (1..=ENTRIES_MAX).contains(&descriptor.entries.len());
+        if !descriptors.iter().all(is_in_bounds) {
+            return Err(Status::invalid_argument(format!(
+                "a descriptor has 1 to {ENTRIES_MAX} entries"
+            )));
         }
-        Ok(parts)
+        let has_limit = |descriptor: &Descriptor<'_>| descriptor.limit.is_some();
+        let wholes = match descriptors.iter().any(has_limit) {
+            true => descriptors
+                .iter()
+                .map(|descriptor| whole_key(question.domain, descriptor))
+                .collect(),
+            false => Vec::new(),
+        };
+        Ok(Self { question, wholes })
     }
 
     /// The caller that each descriptor describes.
     pub(super) fn subjects(&self) -> SmallVec<[Subject<'_>; 2]> {
-        let address_in = |entries: &DescriptorEntries<'_>| {
-            let (_, address) = entries.iter().find(|(name, _)| *name == "remote_address")?;
-            address::parse(address)
-        };
         let mut subjects = SmallVec::new();
-        for entries in &self.entries {
+        for descriptor in &self.question.descriptors {
             subjects.push(Subject {
-                client_ip: address_in(entries),
-                domain: Some(self.domain),
-                descriptors: entries,
+                client_ip: address_in(descriptor),
+                domain: Some(self.question.domain),
+                descriptors: &descriptor.entries,
                 ..Subject::ANONYMOUS
             });
         }
         subjects
     }
+}
+
+/// The key of a descriptor with its own limit; empty for others.
+fn whole_key<'a>(domain: &'a str, descriptor: &Descriptor<'a>) -> SmallVec<[&'a [u8]; 8]> {
+    let mut whole = SmallVec::new();
+    if descriptor.limit.is_some() {
+        whole.push(domain.as_bytes());
+        let entries = descriptor.entries.iter();
+        whole.extend(entries.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+    }
+    whole
+}
+
+/// The client's address, where a descriptor has it.
+fn address_in(descriptor: &Descriptor<'_>) -> Option<std::net::IpAddr> {
+    let mut entries = descriptor.entries.iter();
+    let (_, address) = entries.find(|(name, _)| *name == "remote_address")?;
+    address::parse(address)
 }
 
 /// The charges to take, those to give back, and the descriptor that each belongs to.
@@ -123,17 +109,20 @@ impl<'a> DescriptorCharges<'a> {
     /// Finds the limits. Charges of two descriptors on one counter become one.
     pub(super) fn of(
         policy: &'a Policy,
-        parts: &'a DescriptorParts<'_>,
+        parts: &'a DescriptorParts<'_, '_>,
         subjects: &'a [Subject<'a>],
     ) -> Result<Self, DescriptorError> {
         let mut charges = Self::default();
-        for (place, (descriptor, subject)) in parts.descriptors.iter().zip(subjects).enumerate() {
-            let cost = descriptor.hits_addend.unwrap_or(parts.cost);
+        let question = parts.question;
+        // At least 1, as Envoy defines it.
+        let usual_cost = u64::from(question.hits_addend.max(1));
+        for (place, (descriptor, subject)) in question.descriptors.iter().zip(subjects).enumerate()
+        {
+            let cost = descriptor.hits_addend.unwrap_or(usual_cost);
             let own = policy.charges_for_descriptor(subject, cost);
             let own = own.map_err(DescriptorError::Unidentified)?;
             let quota = descriptor
                 .limit
-                .as_ref()
                 .and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
             let Some(quota) = quota else {
                 own.iter()

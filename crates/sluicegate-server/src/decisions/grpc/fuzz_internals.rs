@@ -3,7 +3,7 @@
 use sluicegate::{Charge, Policy};
 
 use super::descriptors::{ChargeIndex, DescriptorCharges, DescriptorParts};
-use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::question::Question;
 use super::units;
 
 /// The charges that the descriptors of a message become.
@@ -20,11 +20,9 @@ pub struct ChargedDescriptors {
 }
 
 /// Finds the charges; `None` when the message is refused.
-pub fn charge_descriptors(
-    policy: &Policy,
-    request: &RateLimitRequest,
-) -> Option<ChargedDescriptors> {
-    let parts = DescriptorParts::of(request).ok()?;
+pub fn charge_descriptors(policy: &Policy, message: &[u8]) -> Option<ChargedDescriptors> {
+    let question = Question::decode(message).ok()?;
+    let parts = DescriptorParts::of(&question).ok()?;
     let subjects = parts.subjects();
     let charges = DescriptorCharges::of(policy, &parts, &subjects).ok()?;
     let share = |(descriptor, index): &(usize, ChargeIndex)| match *index {
@@ -48,4 +46,9 @@ fn named(charge: &Charge<'_>) -> (String, u64) {
     let parts: Vec<String> = charge.key.parts().map(|part| format!("{part:?}")).collect();
     let counter = format!("{:?} {:?} {parts:?}", charge.limit_index, charge.quota);
     (counter, charge.cost)
+}
+
+/// Compares our reading of a message with prost's; panics where they differ.
+pub fn compare_with_prost(message: &[u8]) {
+    super::comparison::compare(message);
 }

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Response, StatusCode};
-use http_body_util::Full;
+use http::StatusCode;
 use serde::Serialize;
 use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
@@ -98,13 +96,11 @@ impl Problem {
     }
 
     pub(in crate::decisions) fn reply(&self) -> HttpReply {
-        let mut reply = Response::new(Full::new(super::reply::json_bytes(self)));
-        *reply.status_mut() = self.status;
-        reply.headers_mut().insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
-        reply
+        let body = super::reply::json_bytes(self);
+        HttpReply {
+            status: self.status,
+            ..HttpReply::with_type("application/problem+json", body)
+        }
     }
 }
 

@@ -3,27 +3,29 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use http::StatusCode;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap};
 use http::request::Parts;
-use http_body::Body;
-use http_body_util::{BodyExt, Limited};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 use sluicegate::http::HeaderLines;
-use sluicegate_gate::admission::Purpose;
+use sluicegate_gate::admission::{Purpose, Refusal};
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::telemetry::DecisionTransport;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
-use sluicegate_net::ClientBody;
+use sluicegate_net::{BodyError, ClientBody};
 use tokio::time::timeout;
 
-use super::reply::{self, AnswerJson, BatchAnswerJson, BatchEntryJson, ResetAnswerJson};
-use super::{HttpReply, Problem};
+use super::{HttpReply, Problem, reply};
 use crate::decisions::authorize::{self, Flavour};
 use crate::decisions::check::{self, CheckAnswer, CheckInput, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
-use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
+use crate::json_request::{
+    self, CheckRequest, CheckTarget, QuestionError, RequestDescription, is_json_body,
+};
 
 /// The operation at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +85,14 @@ pub(super) async fn answer(
 ) -> HttpReply {
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         let nothing = Problem::new(StatusCode::NOT_FOUND, "there is nothing here");
-        return unadmitted(nothing.into());
+        return unadmitted(nothing.reply());
     };
     let call = DecisionCall::begin(&state.gate, route.protocol(), &parts.headers, peer);
     let reply = answer_at(state, &call, (route, rest), peer, parts, body).await;
     let way = DecisionTransport::Http {
         method: parts.method.as_str(),
         route: path,
-        status: reply.status().as_u16(),
+        status: reply.status.as_u16(),
     };
     call.end(&state.gate, way);
     reply
@@ -105,14 +107,13 @@ async fn answer_at(
     parts: &Parts,
     body: &mut ClientBody,
 ) -> HttpReply {
-    if let Err(problem) = admitted(state, route, &parts.headers) {
+    // A body that was waited for is of somebody who was admitted.
+    let is_admitted = matches!(body, ClientBody::Whole(_));
+    if !is_admitted && let Err(problem) = admitted(state, route, &parts.headers) {
         call.refuse(&state.gate, DecisionAnswer::Unauthorized);
         let mut reply = problem.reply();
-        if reply.status() == StatusCode::UNAUTHORIZED {
-            let challenge = HeaderValue::from_static("Bearer realm=\"sluicegate\"");
-            reply
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, challenge);
+        if reply.status == StatusCode::UNAUTHORIZED {
+            reply.add_line(&header::WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"");
         }
         return unadmitted(reply);
     }
@@ -132,38 +133,48 @@ async fn answer_at(
     {
         let mut reply =
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed}")).reply();
-        reply
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static(allowed));
+        reply.add_line(&header::ALLOW, allowed);
         return reply;
     }
     if route == Route::OpenApi {
-        return reply::with_type(
-            "application/json",
-            Bytes::from_static(openapi::DOCUMENT.as_bytes()),
-        );
+        let document = Bytes::from_static(openapi::DOCUMENT.as_bytes());
+        return HttpReply::with_type("application/json", document);
     }
     let body = match json_body(&parts.headers, body).await {
         Ok(body) => body,
         Err(problem) => {
             call.refuse(&state.gate, DecisionAnswer::Refused);
-            return problem.into();
+            return problem.reply();
         }
     };
-    let answered = Box::pin(answer_json(state, call, route, &body)).await;
-    answered.unwrap_or_else(HttpReply::from)
+    let snapshot = state.gate.snapshot();
+    let json_call = JsonCall {
+        state,
+        snapshot: &snapshot,
+        call,
+    };
+    let answered = match route {
+        Route::Check => json_call.answer_check(&body, Purpose::Spend).await,
+        Route::Peek => json_call.answer_check(&body, Purpose::Peek(0)).await,
+        // The others are seldom asked, and need more room.
+        _ => Box::pin(json_call.answer(route, &body)).await,
+    };
+    answered.unwrap_or_else(|problem| problem.reply())
 }
 
-/// Marks the answer to somebody who was not admitted: the connection ends with it. Gateways keep
-/// theirs, and whoever cannot ask must not hold a place that belongs to them.
-fn unadmitted(mut reply: HttpReply) -> HttpReply {
-    reply.extensions_mut().insert(Unadmitted);
-    reply
+/// Marks the answer to somebody who was not admitted.
+fn unadmitted(reply: HttpReply) -> HttpReply {
+    HttpReply {
+        is_unadmitted: true,
+        ..reply
+    }
 }
 
-/// The mark of [`unadmitted`].
-#[derive(Clone, Copy)]
-pub(super) struct Unadmitted;
+/// True when a request has a path that is one of ours and a token that opens it.
+pub(super) fn is_admitted(state: &DecisionsState, parts: &Parts) -> bool {
+    Route::find(parts.uri.path())
+        .is_some_and(|(_, route, _)| admitted(state, route, &parts.headers).is_ok())
+}
 
 /// Checks the token of a request. Gateways pass on the `Authorization` of their clients, so they
 /// show the token in another header.
@@ -208,70 +219,66 @@ async fn json_body(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, 
     read_body(body).await
 }
 
+/// The most bytes of a body.
+pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+/// The longest time for a body.
+pub(super) const BODY_LONGEST: Duration = Duration::from_secs(10);
+
 /// Reads a whole body within bounds of size and time.
 async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
-    const BYTES_MAX: usize = 64 * 1024;
-    const LONGEST: Duration = Duration::from_secs(10);
-    let too_large = || {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("at most {BYTES_MAX} bytes"),
-        )
-    };
-    if body.size_hint().lower() > BYTES_MAX as u64 {
-        return Err(too_large());
+    if matches!(body, ClientBody::Whole(_)) {
+        let ClientBody::Whole(whole) = std::mem::replace(body, ClientBody::Empty) else {
+            return Ok(Bytes::new());
+        };
+        return whole.into_bytes().map_err(|error| problem_of_body(&error));
     }
-    match timeout(LONGEST, Limited::new(body, BYTES_MAX).collect()).await {
-        Ok(Ok(read)) => Ok(read.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body broke off")),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long",
-        )),
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(problem_of_body(&BodyError::TooLarge));
+    }
+    // A body that came with its head needs no clock and is not copied.
+    let first = match body.frame().now_or_never() {
+        Some(None) => return Ok(Bytes::new()),
+        Some(Some(frame)) => bytes_of(frame)?,
+        None => Bytes::new(),
+    };
+    if body.is_end_stream() && first.len() <= BODY_BYTES_MAX {
+        return Ok(first);
+    }
+    match timeout(BODY_LONGEST, read_rest(first, body)).await {
+        Ok(read) => read,
+        Err(_) => Err(problem_of_body(&BodyError::Stalled)),
     }
 }
 
-/// Answers a request to the JSON API with the configuration in force.
-async fn answer_json(
-    state: &DecisionsState,
-    call: &DecisionCall,
-    route: Route,
-    body: &[u8],
-) -> Result<HttpReply, Problem> {
-    let snapshot = state.gate.snapshot();
-    let json_call = JsonCall {
-        state,
-        snapshot: &snapshot,
-        call,
-    };
-    match route {
-        Route::Check => {
-            let answer = json_call.check(body, Purpose::Spend).await?;
-            Ok(reply::json(&AnswerJson::new(&answer)))
+/// Reads what follows the first bytes.
+async fn read_rest(first: Bytes, body: &mut ClientBody) -> Result<Bytes, Problem> {
+    let mut read = BytesMut::from(first);
+    loop {
+        if read.len() > BODY_BYTES_MAX {
+            return Err(problem_of_body(&BodyError::TooLarge));
         }
-        Route::Peek => {
-            let answer = json_call.check(body, Purpose::Peek(0)).await?;
-            Ok(reply::json(&AnswerJson::new(&answer)))
-        }
-        Route::Batch => {
-            let checks = json_request::batch(body).map_err(|mistake| json_call.refuse(mistake))?;
-            let checks = checks
-                .into_iter()
-                .map(|entry| json_call.check(entry.get().as_bytes(), Purpose::Spend));
-            let answers = join_all(checks).await;
-            let answers = answers.iter().map(|answer| match answer {
-                Ok(answer) => BatchEntryJson::Answer(AnswerJson::new(answer)),
-                Err(problem) => BatchEntryJson::Problem { problem },
-            });
-            Ok(reply::json(&BatchAnswerJson {
-                answers: answers.collect(),
-            }))
-        }
-        Route::Refund => json_call.refund(body).await,
-        Route::Reset => json_call.reset(body).await,
-        Route::Authorize(_) | Route::OpenApi => {
-            Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
+        let Some(frame) = body.frame().await else {
+            return Ok(read.freeze());
+        };
+        read.extend_from_slice(&bytes_of(frame)?);
+    }
+}
+
+/// The bytes of a frame; trailers have none.
+fn bytes_of(frame: Result<Frame<Bytes>, BodyError>) -> Result<Bytes, Problem> {
+    let frame = frame.map_err(|error| problem_of_body(&error))?;
+    Ok(frame.into_data().unwrap_or_default())
+}
+
+fn problem_of_body(error: &BodyError) -> Problem {
+    match error {
+        BodyError::TooLarge => Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("at most {BODY_BYTES_MAX} bytes"),
+        ),
+        BodyError::Stalled => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+        BodyError::Closed | BodyError::Chunks(_) | BodyError::Length => {
+            Problem::new(StatusCode::BAD_REQUEST, "the body broke off")
         }
     }
 }
@@ -285,6 +292,30 @@ struct JsonCall<'a> {
 }
 
 impl JsonCall<'_> {
+    /// Answers a check or a peek.
+    async fn answer_check(self, body: &[u8], purpose: Purpose) -> Result<HttpReply, Problem> {
+        let answer = self.check(body, purpose).await?;
+        Ok(reply::of_answer(&answer))
+    }
+
+    /// Answers any other request with the configuration in force.
+    async fn answer(self, route: Route, body: &[u8]) -> Result<HttpReply, Problem> {
+        match route {
+            Route::Batch => {
+                let checks = json_request::batch(body).map_err(|mistake| self.refuse(mistake))?;
+                let checks = checks
+                    .into_iter()
+                    .map(|entry| self.check(entry.get().as_bytes(), Purpose::Spend));
+                Ok(reply::of_batch(&join_all(checks).await))
+            }
+            Route::Refund => self.refund(body).await,
+            Route::Reset => self.reset(body).await,
+            Route::Check | Route::Peek | Route::Authorize(_) | Route::OpenApi => {
+                Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
+            }
+        }
+    }
+
     /// Counts a request whose JSON is invalid.
     fn refuse(self, mistake: QuestionError) -> Problem {
         self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
@@ -293,38 +324,64 @@ impl JsonCall<'_> {
 
     /// Answers a check, or a peek at the cost that the body names.
     async fn check(self, body: &[u8], purpose: Purpose) -> Result<CheckAnswer, Problem> {
+        if let Some(plain) = json_request::plain_counter_check(body) {
+            return self
+                .check_counter((plain.limit, &plain.key), purpose, plain.cost)
+                .await;
+        }
         let CheckRequest { about, cost } =
             json_request::check(body).map_err(|mistake| self.refuse(mistake))?;
+        match &about {
+            CheckTarget::Counter(counter) => {
+                let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
+                let checked = self.check_counter((&counter.limit, &key), purpose, cost);
+                Box::pin(checked).await
+            }
+            CheckTarget::Request(described) => {
+                Box::pin(self.check_request(described, purpose, cost)).await
+            }
+        }
+    }
+
+    async fn check_counter(
+        self,
+        (limit, key): (&str, &[&str]),
+        purpose: Purpose,
+        cost: u64,
+    ) -> Result<CheckAnswer, Problem> {
+        let thing = CheckInput::Counter { limit, key };
+        self.check_thing(&thing, purpose, cost)
+            .await
+            .map_err(|refusal| Problem::of_refusal(&refusal, true))
+    }
+
+    async fn check_request(
+        self,
+        described: &RequestDescription,
+        purpose: Purpose,
+        cost: u64,
+    ) -> Result<CheckAnswer, Problem> {
+        let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
+        let thing = CheckInput::Request {
+            subject: described.subject(&descriptors, &lines),
+            headers: described.spelled_headers(),
+        };
+        self.check_thing(&thing, purpose, cost)
+            .await
+            .map_err(|refusal| Problem::of_refusal(&refusal, false))
+    }
+
+    async fn check_thing(
+        self,
+        thing: &CheckInput<'_>,
+        purpose: Purpose,
+        cost: u64,
+    ) -> Result<CheckAnswer, Refusal> {
         let purpose = match purpose {
             Purpose::Spend => Purpose::Spend,
             Purpose::Peek(_) => Purpose::Peek(cost),
         };
-        let Self {
-            state,
-            snapshot,
-            call,
-        } = self;
-        match &about {
-            CheckTarget::Counter(counter) => {
-                let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-                let thing = CheckInput::Counter {
-                    limit: &counter.limit,
-                    key: &key,
-                };
-                let answer = check::check(state, snapshot, call, &thing, purpose, cost).await;
-                answer.map_err(|refusal| Problem::of_refusal(&refusal, true))
-            }
-            CheckTarget::Request(described) => {
-                let (descriptors, lines) =
-                    (described.descriptors(), HeaderLines(&described.headers));
-                let thing = CheckInput::Request {
-                    subject: described.subject(&descriptors, &lines),
-                    headers: described.spelled_headers(),
-                };
-                let answer = check::check(state, snapshot, call, &thing, purpose, cost).await;
-                answer.map_err(|refusal| Problem::of_refusal(&refusal, false))
-            }
-        }
+        check::check(self.state, self.snapshot, self.call, thing, purpose, cost).await
     }
 
     async fn refund(self, body: &[u8]) -> Result<HttpReply, Problem> {
@@ -333,7 +390,7 @@ impl JsonCall<'_> {
         let counter = (refund.counter.limit.as_str(), &key[..]);
         let given = check::refund(self.state, self.snapshot, counter, refund.cost, refund.age);
         let answer = given.await.map_err(|error| self.not_done(&error))?;
-        Ok(reply::json(&AnswerJson::new(&answer)))
+        Ok(reply::of_answer(&answer))
     }
 
     async fn reset(self, body: &[u8]) -> Result<HttpReply, Problem> {
@@ -341,7 +398,7 @@ impl JsonCall<'_> {
         let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
         let done = check::reset(self.state, self.snapshot, (&counter.limit, &key)).await;
         done.map_err(|error| self.not_done(&error))?;
-        Ok(reply::json(&ResetAnswerJson { reset: true }))
+        Ok(reply::of_reset())
     }
 
     /// Counts a refund or reset that failed, and makes its reason the response.

@@ -14,8 +14,8 @@
 //! finds the end before it can send the next command. A client that waits for nothing is closed
 //! when it has been quiet for a while.
 
-use std::future::pending;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use futures_util::{FutureExt, StreamExt};
 use sluicegate_gate::snapshot::Snapshot;
 use sluicegate_gate::store::AnyStore;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
-use sluicegate_net::{Lingering, StallTimeout, Transport};
+use sluicegate_net::{First, Lingering, RareEvent, StallTimeout, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -84,6 +84,12 @@ impl Drain {
             latest: now + Self::LONGEST,
         }
     }
+
+    /// Waits until a client was quiet for as long as it may, and begins anew.
+    async fn quiet(&mut self) {
+        sleep_until(self.quiet).await;
+        self.quiet += RespStream::SILENCE;
+    }
 }
 
 impl RespConnection {
@@ -115,6 +121,10 @@ impl RespConnection {
     /// Answers until the client goes, sends invalid bytes, is too slow, or the process ends.
     pub(super) async fn run(mut self) -> io::Result<()> {
         let mut ending = self.state.ending.clone();
+        let ended = async move {
+            let _ = ending.wait_for(|ending| *ending).await;
+        };
+        let mut ended = RareEvent::new(ended).await;
         let mut began = Instant::now();
         let mut drain: Option<Drain> = None;
         loop {
@@ -126,15 +136,20 @@ impl RespConnection {
                 None
             };
             self.input.reserve(Self::INPUT);
-            let reading = self.stream.read_buf(&mut self.input);
-            let read = tokio::select! {
-                biased;
-                read = in_time(reading, until) => Some(read?),
-                _ = ending.wait_for(|ending| *ending), if drain.is_none() => {
-                    drain = Some(Drain::begin());
-                    continue;
-                }
-                () = quiet(&mut drain) => None,
+            let reading = in_time(self.stream.read_buf(&mut self.input), until);
+            let read = match &mut drain {
+                None => match ended.or(pin!(reading)).await {
+                    First::Main(read) => Some(read?),
+                    First::Event(()) => {
+                        drain = Some(Drain::begin());
+                        continue;
+                    }
+                },
+                Some(drain) => tokio::select! {
+                    biased;
+                    read = reading => Some(read?),
+                    () = drain.quiet() => None,
+                },
             };
             match read {
                 Some(0) => return Ok(()),
@@ -145,8 +160,9 @@ impl RespConnection {
             let unanswered = self.input.len();
             let next = self.answer().await?;
             // The deadline moves with a new command, not with another piece of the same one. Before
-            // the token was shown it does not move at all.
-            if self.session.is_known() && (was_empty || self.input.len() < unanswered) {
+            // the token was shown it does not move at all, and without a piece there is none.
+            let is_other = was_empty || self.input.len() < unanswered;
+            if !self.input.is_empty() && is_other && self.session.is_known() {
                 began = Instant::now();
             }
             let is_last = next == NextStep::Close || drain.is_some_and(|drain| self.ends(drain));
@@ -192,7 +208,8 @@ impl RespConnection {
         let snapshot = Arc::clone(&state.gate.snapshot());
         let is_at_once =
             matches!(state.gate.engine.store(), AnyStore::Local(_)) && snapshot.external.is_none();
-        let mut pending = FuturesOrdered::new();
+        // Most replies are ready at once, so this is made when it is needed.
+        let mut pending: Option<FuturesOrdered<_>> = None;
         let mut used = 0;
         let next = loop {
             let (result, next) = match parser.next(&input[used..]) {
@@ -215,7 +232,7 @@ impl RespConnection {
             };
             let protocol = session.protocol;
             match result {
-                CommandResult::Ready(reply) if pending.is_empty() => reply.write(protocol, output),
+                CommandResult::Ready(reply) if pending.is_none() => reply.write(protocol, output),
                 // The local store never waits, so the future is ready at its first poll.
                 CommandResult::Pending(command) if is_at_once => {
                     match command.run(state, &snapshot).now_or_never() {
@@ -223,7 +240,9 @@ impl RespConnection {
                         None => return Err(io::ErrorKind::Unsupported.into()),
                     }
                 }
-                result => pending.push_back(finish(result, protocol, state, &snapshot)),
+                result => pending
+                    .get_or_insert_with(FuturesOrdered::new)
+                    .push_back(finish(result, protocol, state, &snapshot)),
             }
             if output.len() > Self::OUTPUT {
                 stream.write_all(output).await?;
@@ -233,8 +252,10 @@ impl RespConnection {
                 break NextStep::Close;
             }
         };
-        while let Some((reply, protocol)) = pending.next().await {
-            reply.write(protocol, output);
+        if let Some(pending) = &mut pending {
+            while let Some((reply, protocol)) = pending.next().await {
+                reply.write(protocol, output);
+            }
         }
         drop(pending);
         input.advance(used);
@@ -313,17 +334,6 @@ async fn finish(
     match result {
         CommandResult::Ready(reply) => (reply, protocol),
         CommandResult::Pending(command) => (command.run(state, snapshot).await, protocol),
-    }
-}
-
-/// Waits until a client was quiet for as long as it may when the process ends, and begins anew.
-async fn quiet(drain: &mut Option<Drain>) {
-    match drain {
-        None => pending().await,
-        Some(drain) => {
-            sleep_until(drain.quiet).await;
-            drain.quiet += RespStream::SILENCE;
-        }
     }
 }
 
