@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sluicegate_testkit::watchdog;
 use tempfile::TempDir;
 
+use crate::callgrind_server::Callgrind;
 use crate::process_tree::ProcessTree;
 
 /// A server. Dropping it kills it and its workers.
@@ -30,6 +31,8 @@ pub struct ServerLaunch<'a> {
     pub processes: usize,
     /// Its own.
     pub directory: TempDir,
+    /// Counts its instructions.
+    pub callgrind: Option<&'a Callgrind>,
 }
 
 /// The file with everything the server prints.
@@ -46,10 +49,14 @@ impl RunningServer {
             address,
             processes,
             directory,
+            callgrind,
         } = launch;
         let failed = |error: std::io::Error| format!("{name} cannot be started: {error}");
         let log = File::create(directory.path().join(LOG)).map_err(failed)?;
-        let mut command = Command::new(program);
+        let mut command = match callgrind {
+            Some(callgrind) => callgrind.command(program, directory.path()),
+            None => Command::new(program),
+        };
         command.args(arguments).current_dir(directory.path());
         command
             .stdin(Stdio::null())
@@ -69,6 +76,10 @@ impl RunningServer {
 
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn tree(&self) -> ProcessTree {
@@ -173,6 +184,7 @@ mod tests {
             address: on_loopback(free_port()),
             processes: 1,
             directory: watchdog::temporary_directory("bench-"),
+            callgrind: None,
         };
         let failure = RunningServer::start(launch).map(|_| ()).unwrap_err();
         assert!(

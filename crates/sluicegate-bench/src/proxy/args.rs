@@ -22,7 +22,8 @@ pub struct ProxyBenchOptions {
 }
 
 const ONLY: &str = "Loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, \
-                    POST, 1 MiB, h2, idle, quota from outside; never writes the page";
+                    mixed, POST, 1 MiB, h2, TLS, handshake, latency, idle, Redis store, quota from outside; \
+                    never writes the page";
 
 #[cfg(test)]
 mod tests {

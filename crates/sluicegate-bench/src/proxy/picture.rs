@@ -1,12 +1,12 @@
 //! The picture of `bench proxy`: processor time per request.
 
 use super::contestants::ProxyContestant;
-use super::loads::LOADS;
+use super::loads::{ClientProtocol, LOADS, ProxyLoad, TlsUse};
 use super::results::ProxyResults;
 use crate::plot::{Chart, ChartSeries, ChartUnit};
 use crate::samples::{ServerContestant, group};
 
-/// All loads but those that differ from another only by more connections.
+/// All loads but those that differ from another only by more connections, or are about handshakes.
 pub fn svg(results: &ProxyResults) -> String {
     let rows = results.rows.iter().filter(|row| is_shown(row.name));
     let chart = Chart {
@@ -28,9 +28,16 @@ pub fn svg(results: &ProxyResults) -> String {
 const CONNECTIONS_SHOWN_MAX: usize = 64;
 
 fn is_shown(name: &str) -> bool {
-    LOADS
-        .iter()
-        .any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
+    LOADS.iter().any(|load| {
+        load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX && !is_handshake(load)
+    })
+}
+
+const fn is_handshake(load: &ProxyLoad) -> bool {
+    matches!(
+        load.protocol,
+        ClientProtocol::Tls(TlsUse::FullHandshakes | TlsUse::ResumedHandshakes)
+    )
 }
 
 const fn colour(contestant: ProxyContestant) -> &'static str {

@@ -52,6 +52,13 @@ impl ProxyPrograms {
         programs
     }
 
+    /// The program of a contestant, if it is there.
+    pub fn get(&self, contestant: ProxyContestant) -> Option<&ProxyProgram> {
+        self.contestants
+            .iter()
+            .find(|program| program.contestant == contestant)
+    }
+
     /// The peers and their versions, as in a list.
     pub fn versions(&self) -> String {
         self.versions.join(", ")

@@ -1,6 +1,6 @@
 //! Frames of the client: what each of them means, and what is wrong with it (RFC 9113, section 6).
 
-use super::driver::{Driver, HeaderBlock, HEADERS_MAX};
+use super::driver::{Driver, HEADERS_MAX, HeaderBlock};
 use super::frame::{
     self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, WINDOW_MAX, flag, kind, setting,
 };
