@@ -44,6 +44,11 @@ pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
     fn full_path(_rate: Rate, _max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         None
     }
+
+    /// The same with two limits.
+    fn two_limits(_rate: Rate, _max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
+        None
+    }
 }
 
 impl Key for IpAddr {
@@ -55,6 +60,10 @@ impl Key for IpAddr {
 
     fn full_path(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         Some(Box::new(FullPath::new(rate, max_keys)))
+    }
+
+    fn two_limits(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
+        Some(Box::new(FullPath::with_two_limits(rate, max_keys)))
     }
 }
 

@@ -90,6 +90,8 @@ fn colour(contestant: LocalContestant) -> &'static str {
         LocalContestant::Governor => "#4f83cc",
         LocalContestant::Throttlecrab => "#d9792b",
         LocalContestant::Pingora => "#9b72c7",
-        LocalContestant::MutexMap | LocalContestant::FullPath => "#8a9099",
+        LocalContestant::MutexMap | LocalContestant::FullPath | LocalContestant::TwoLimits => {
+            "#8a9099"
+        }
     }
 }

@@ -16,6 +16,12 @@ use crate::options::{EXIT_CODES, ServerBenchOptions};
 pub struct ProxyBenchOptions {
     #[command(flatten)]
     pub server: ServerBenchOptions,
+    /// Another nginx than the one on the PATH, such as a newer one
+    #[arg(long, value_name = "PATH")]
+    pub nginx: Option<PathBuf>,
+    /// Another HAProxy than the one on the PATH, such as a newer one
+    #[arg(long, value_name = "PATH")]
+    pub haproxy: Option<PathBuf>,
     /// Envoy's program, otherwise the one on the PATH
     #[arg(long, value_name = "PATH")]
     pub envoy: Option<PathBuf>,
@@ -32,9 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_of_envoy_can_be_named() {
+    fn the_programs_of_the_peers_can_be_named() {
         ProxyBenchOptions::command().debug_assert();
-        let options = ProxyBenchOptions::try_parse_from(["--envoy", "a/envoy"]).unwrap();
-        assert_eq!(options.envoy, Some(PathBuf::from("a/envoy")));
+        let words = ["--envoy", "a/envoy", "--nginx", "n", "--haproxy", "h"];
+        let options = ProxyBenchOptions::try_parse_from(words).unwrap();
+        let [envoy, nginx, haproxy] = ["a/envoy", "n", "h"].map(|path| Some(PathBuf::from(path)));
+        assert_eq!(
+            (options.envoy, options.nginx, options.haproxy),
+            (envoy, nginx, haproxy)
+        );
     }
 }

@@ -29,6 +29,12 @@ struct ClientConnection {
     wire: HttpConnection,
 }
 
+impl ClientConnection {
+    fn into_parts(self) -> (Connector, HttpConnection) {
+        (self.connector, self.wire)
+    }
+}
+
 /// Connections that are opened at the same time, so that no queue of the contestant overflows.
 const OPENED_AT_A_TIME: usize = 64;
 const BUFFER_BYTES: usize = 64 << 10;
@@ -115,11 +121,18 @@ impl ClientPool {
         request: BenchRequest,
         pace: RequestPace,
     ) -> Result<AnswerTally, String> {
-        let wires = self.connections.drain(..).map(|connection| connection.wire);
-        let asking = open_loop::ask(wires.collect(), PreparedRequest::new(&request), pace);
+        let (connectors, mut wires): (Vec<Connector>, Vec<HttpConnection>) = self
+            .connections
+            .drain(..)
+            .map(ClientConnection::into_parts)
+            .unzip();
+        let asking = open_loop::ask(&mut wires, PreparedRequest::new(&request), pace);
         let tally = self
             .runtime
             .block_on(async { timeout(pace.duration + self.patience, asking).await });
+        let back = connectors.into_iter().zip(wires);
+        self.connections
+            .extend(back.map(|(connector, wire)| ClientConnection { connector, wire }));
         in_time(tally).map_err(|error| format!("asking at a rate: {error}"))
     }
 

@@ -57,6 +57,7 @@ impl<'a> LaunchPurpose<'a> {
             counters: self.counters,
             directory,
             tls: self.tls,
+            is_counted: self.callgrind.is_some(),
         }
     }
 }
@@ -76,7 +77,7 @@ pub fn start(program: &ProxyProgram, purpose: &LaunchPurpose<'_>) -> Result<Runn
         program: &program.path,
         arguments: contestant.arguments(&config),
         address,
-        processes: contestant.processes(),
+        processes: contestant.processes(purpose.callgrind.is_some()),
         directory,
         callgrind: purpose.callgrind,
     })

@@ -42,9 +42,9 @@ impl RequestPace {
     }
 }
 
-/// Sends every request that is due, and returns when all are answered.
+/// Sends every request that is due, and returns when all are answered. The connections stay open.
 pub async fn ask(
-    wires: Vec<HttpConnection>,
+    wires: &mut Vec<HttpConnection>,
     request: PreparedRequest,
     pace: RequestPace,
 ) -> io::Result<AnswerTally> {
@@ -52,7 +52,7 @@ pub async fn ask(
     let request = Rc::new(request);
     let tasks = LocalSet::new();
     let mut askers = Vec::new();
-    for mut wire in wires {
+    for mut wire in wires.drain(..) {
         let (schedule, request) = (Rc::clone(&schedule), Rc::clone(&request));
         askers.push(tasks.spawn_local(async move {
             let mut tally = AnswerTally::default();
@@ -62,7 +62,7 @@ pub async fn ask(
                 }
                 tally.latencies.record(due.elapsed());
             }
-            Ok(tally)
+            Ok((wire, tally))
         }));
     }
     tasks
@@ -70,10 +70,15 @@ pub async fn ask(
             schedule.announce().await?;
             let mut total = AnswerTally::default();
             for asker in askers {
-                total.add(&asker.await.map_err(io::Error::other)??);
+                let (wire, tally) = asker.await.map_err(io::Error::other)??;
+                wires.push(wire);
+                total.add(&tally);
             }
             total.wall = schedule.started.elapsed();
-            Ok(total)
+            match total.done() == pace.requests() {
+                true => Ok(total),
+                false => Err(io::Error::other("not every request was sent")),
+            }
         })
         .await
 }
@@ -210,6 +215,12 @@ mod tests {
             per_second: 1_000,
             duration: Duration::from_millis(500),
         };
+        let warm_up = RequestPace {
+            duration: Duration::from_millis(50),
+            ..pace
+        };
+        let tally = pool.ask_at_rate(BenchRequest::Small, warm_up).unwrap();
+        assert_eq!(tally.allowed, 50);
         let tally = pool.ask_at_rate(BenchRequest::Small, pace).unwrap();
         assert_eq!((tally.allowed, tally.done()), (500, 500));
         // Of 500 requests 200 are due in the pause and wait for its rest: a fifth of all for 100 ms or more. A
@@ -221,6 +232,17 @@ mod tests {
             "{tally:?}"
         );
         assert!(tally.wall >= Duration::from_millis(500), "{:?}", tally.wall);
+    }
+
+    #[test]
+    fn nobody_to_ask_is_an_error() {
+        let mut pool = ClientPool::open(Connector::plain(server_with_a_pause()), 0).unwrap();
+        let pace = RequestPace {
+            per_second: 1_000,
+            duration: Duration::from_millis(2),
+        };
+        let failure = pool.ask_at_rate(BenchRequest::Small, pace).unwrap_err();
+        assert_eq!(failure, "asking at a rate: not every request was sent");
     }
 
     #[test]

@@ -6,25 +6,44 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::{Limit, Limiter, LocalOptions, LocalStore, MonotonicClock, Policy, Subject};
+use sluicegate::{
+    Limit, Limiter, LocalOptions, LocalStore, Match, MonotonicClock, Policy, Subject,
+};
 
 use super::BenchLimiter;
 use crate::rate::Rate;
 
 pub struct FullPath {
     limiter: Limiter,
+    /// Of the request.
+    path: &'static str,
 }
 
 impl FullPath {
+    /// One limit, which covers every request.
     pub fn new(rate: Rate, max_keys: usize) -> Self {
-        let policy = Policy::new([Limit::per_client("bench", rate.quota())])
-            .expect("one limit with a plain name");
+        Self::with([Limit::per_client("bench", rate.quota())], max_keys)
+    }
+
+    /// The same limit, and one of the request's path.
+    pub fn with_two_limits(rate: Rate, max_keys: usize) -> Self {
+        let path = Match::path("/api").expect("a plain path");
+        let limits = [
+            Limit::per_client("bench", rate.quota()),
+            Limit::per_client("path", rate.quota()).matching(path),
+        ];
+        Self::with(limits, max_keys)
+    }
+
+    fn with(limits: impl IntoIterator<Item = Limit>, max_keys: usize) -> Self {
+        let policy = Policy::new(limits).expect("limits with plain names");
         let store = LocalStore::new(LocalOptions {
             max_keys,
             ..LocalOptions::default()
         });
         Self {
             limiter: Limiter::new(policy, store, MonotonicClock::new()),
+            path: "/api/items",
         }
     }
 }
@@ -39,6 +58,7 @@ impl BenchLimiter<IpAddr> for FullPath {
     fn spend(&self, key: &IpAddr, cost: u32) -> bool {
         let subject = Subject {
             client_ip: Some(*key),
+            path: self.path,
             ..Subject::ANONYMOUS
         };
         let verdict = ready(self.limiter.check(&subject, u64::from(cost)));

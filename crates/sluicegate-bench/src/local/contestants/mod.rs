@@ -42,9 +42,12 @@ pub enum LocalContestant {
     MutexMap,
     /// `Limiter::check` of a whole subject: for information, peers have no such path.
     FullPath,
+    /// The same with two limits: its instructions and allocations have targets.
+    TwoLimits,
 }
 
 impl LocalContestant {
+    /// Those whose time is measured.
     pub const ALL: [Self; 6] = [
         Self::Sluicegate,
         Self::Governor,
@@ -62,6 +65,7 @@ impl LocalContestant {
             Self::Pingora => "pingora-limits",
             Self::MutexMap => "Mutex<HashMap>",
             Self::FullPath => "sluicegate Limiter",
+            Self::TwoLimits => "sluicegate Limiter, two limits",
         }
     }
 
@@ -74,7 +78,13 @@ impl LocalContestant {
             Self::Pingora => "pingora",
             Self::MutexMap => "mutex",
             Self::FullPath => "limiter",
+            Self::TwoLimits => "two-limits",
         }
+    }
+
+    pub fn by_id(id: &str) -> Option<Self> {
+        let mut known = Self::ALL.into_iter().chain([Self::TwoLimits]);
+        known.find(|contestant| contestant.id() == id)
     }
 
     /// True when its answers are promised to be right; a sketch counts different keys together.
@@ -91,6 +101,7 @@ impl LocalContestant {
             Self::Pingora => Some(Box::new(pingora::Pingora::new(rate))),
             Self::MutexMap => Some(Box::new(mutex_map::MutexMap::new(rate))),
             Self::FullPath => K::full_path(rate, max_keys),
+            Self::TwoLimits => K::two_limits(rate, max_keys),
         }
     }
 }
@@ -104,6 +115,7 @@ mod tests {
     fn exact<K: Key>() -> impl Iterator<Item = (LocalContestant, Box<dyn BenchLimiter<K>>)> {
         let exact = LocalContestant::ALL
             .into_iter()
+            .chain([LocalContestant::TwoLimits])
             .filter(|contestant| contestant.is_exact());
         exact.filter_map(|contestant| Some((contestant, contestant.build::<K>(DENIED, 100)?)))
     }

@@ -23,10 +23,11 @@ pub enum ProxyContestant {
 impl ProxyContestant {
     pub const ALL: [Self; 4] = [Self::Sluicegate, Self::Nginx, Self::Haproxy, Self::Envoy];
 
-    /// Processes it has once it is ready.
-    pub const fn processes(self) -> usize {
+    /// Processes it has once it is ready. Under callgrind there is one.
+    pub const fn processes(self, is_counted: bool) -> usize {
         match self {
-            Self::Nginx => 3,
+            Self::Nginx if !is_counted => 3,
+            Self::Nginx => 1,
             Self::Sluicegate | Self::Haproxy | Self::Envoy => 1,
         }
     }
@@ -92,14 +93,14 @@ mod tests {
     use super::*;
     use crate::running_server::on_loopback;
 
-    fn config(
-        contestant: ProxyContestant,
+    fn settings(
         protocol: ClientProtocol,
         answer: LoadAnswer,
         counters: Counters,
-    ) -> String {
+        tls: &TlsFiles,
+    ) -> ProxySettings<'_> {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);
-        contestant.config(&ProxySettings {
+        ProxySettings {
             listen,
             protocol,
             upstream,
@@ -108,8 +109,18 @@ mod tests {
             answer,
             counters,
             directory: Path::new("/d"),
-            tls: &TlsFiles::generate(),
-        })
+            tls,
+            is_counted: false,
+        }
+    }
+
+    fn config(
+        contestant: ProxyContestant,
+        protocol: ClientProtocol,
+        answer: LoadAnswer,
+        counters: Counters,
+    ) -> String {
+        contestant.config(&settings(protocol, answer, counters, &TlsFiles::generate()))
     }
 
     fn local(contestant: ProxyContestant, protocol: ClientProtocol, answer: LoadAnswer) -> String {
@@ -165,6 +176,27 @@ mod tests {
                 !one.contains("/part19") && !one.contains("/scarce"),
                 "{one}"
             );
+        }
+    }
+
+    #[test]
+    fn one_thread_is_counted_and_two_are_measured() {
+        let files = TlsFiles::generate();
+        let config = |contestant: ProxyContestant, is_counted| {
+            let (protocol, answer) = (ClientProtocol::Http1, LoadAnswer::Allowed);
+            contestant.config(&ProxySettings {
+                is_counted,
+                ..settings(protocol, answer, Counters::Local, &files)
+            })
+        };
+        let single = [
+            (ProxyContestant::Sluicegate, "workers: 1"),
+            (ProxyContestant::Nginx, "master_process off;"),
+            (ProxyContestant::Haproxy, "nbthread 1"),
+        ];
+        for (contestant, line) in single {
+            assert!(config(contestant, true).contains(line), "{line}");
+            assert!(!config(contestant, false).contains(line), "{line}");
         }
     }
 

@@ -22,6 +22,8 @@ pub struct ProxySettings<'a> {
     /// Its own, for files it writes.
     pub directory: &'a Path,
     pub tls: &'a TlsFiles,
+    /// It runs under callgrind.
+    pub is_counted: bool,
 }
 
 /// Where a contestant has its numbers from, and where it counts.
@@ -62,6 +64,8 @@ impl ProxySettings<'_> {
             ("sluicegate_store", self.sluicegate_store()),
             ("sluicegate_tls", self.sluicegate_tls()),
             ("nginx_tls", self.nginx_tls()),
+            ("nginx_single_process", self.nginx_single_process()),
+            ("sluicegate_workers", self.sluicegate_workers()),
             ("envoy_limit_filter", self.envoy_filter().to_string()),
             ("envoy_route_limits", self.envoy_route_limits().to_string()),
             ("envoy_service_cluster", self.envoy_service().to_string()),
@@ -103,6 +107,10 @@ impl ProxySettings<'_> {
             ("nginx_protocol", nginx_protocol.to_string()),
             ("haproxy_protocol", haproxy_protocol),
             ("connections_max", CONNECTIONS_MAX.to_string()),
+            (
+                "haproxy_threads",
+                if self.is_counted { "1" } else { "2" }.to_string(),
+            ),
             ("directory", self.directory.display().to_string()),
             (
                 "certificate",
@@ -156,6 +164,26 @@ impl ProxySettings<'_> {
                 .to_string(),
             ClientProtocol::Http1 | ClientProtocol::Http2 => String::new(),
         }
+    }
+
+    /// Threads take turns under callgrind, and what one does while it waits for the others would be counted.
+    fn sluicegate_workers(&self) -> String {
+        let line = if self.is_counted {
+            "  workers: 1\n"
+        } else {
+            ""
+        };
+        line.to_string()
+    }
+
+    /// Callgrind cannot be told to begin in a process that was forked.
+    fn nginx_single_process(&self) -> String {
+        let line = if self.is_counted {
+            "master_process off;\n"
+        } else {
+            ""
+        };
+        line.to_string()
     }
 
     fn envoy_filter(&self) -> &'static str {
