@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::event_counts::CountableEvents;
 use crate::external_command;
+use crate::process_tree::ProcessTree;
 use crate::programs::{missing, on_path};
-use crate::running_server::RunningServer;
 
 /// Each process writes a file of its own, with its number behind this.
 const FILES: &str = "callgrind.";
@@ -73,13 +73,14 @@ impl Callgrind {
         command
     }
 
-    /// Counts the instructions of all processes of the server while `work` is done.
+    /// Counts the instructions of all processes of a server while `work` is done. They write into its directory.
     pub fn count<T>(
         &self,
-        server: &RunningServer,
+        tree: &ProcessTree,
+        directory: &Path,
         work: impl FnOnce() -> Result<T, String>,
     ) -> Result<(u64, T), String> {
-        let processes = server.tree().processes();
+        let processes = tree.processes();
         let tell = |order: &str| {
             processes.iter().try_for_each(|process| {
                 let mut command = Command::new(&self.control);
@@ -92,7 +93,7 @@ impl Callgrind {
         tell("--dump")?;
         let counted = processes.iter().map(|process| {
             // The first dump after the start has number 1.
-            let path = server.directory().join(format!("{FILES}{process}.1"));
+            let path = directory.join(format!("{FILES}{process}.1"));
             let text = fs::read_to_string(&path).map_err(|error| format!("callgrind: {error}"))?;
             total_of(&text).ok_or_else(|| format!("callgrind: no total for process {process}"))
         });

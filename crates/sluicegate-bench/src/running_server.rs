@@ -38,6 +38,8 @@ pub struct ServerLaunch<'a> {
 /// The file with everything the server prints.
 const LOG: &str = "log";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Under callgrind a program is some fifty times slower.
+const START_TIMEOUT_COUNTED: Duration = Duration::from_secs(120);
 
 impl RunningServer {
     /// Returns when it accepts connections and has all its processes.
@@ -70,7 +72,11 @@ impl RunningServer {
             address,
             directory,
         };
-        running.wait_until_ready(processes, START_TIMEOUT)?;
+        let timeout = match callgrind {
+            Some(_) => START_TIMEOUT_COUNTED,
+            None => START_TIMEOUT,
+        };
+        running.wait_until_ready(processes, timeout)?;
         Ok(running)
     }
 

@@ -72,46 +72,53 @@ fn measured(
         .iter()
         .map(|load| taking_part(programs, load).len())
         .sum();
-    let mut progress = Progress::new(turns * options.server.run.rounds());
+    let rounds = options.server.run.rounds();
+    let mut progress = Progress::new(turns * rounds);
     let mut results = DecisionsResults {
         absent: programs.absent.clone(),
         uncounted: callgrind.uncounted(&events),
         ..DecisionsResults::default()
     };
-    for load in loads {
-        let contestants = taking_part(programs, &load);
-        let names: Vec<&str> = contestants
-            .iter()
-            .map(|program| program.contestant.name())
-            .collect();
-        let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
-            .iter()
-            .map(|program| ServerCell::new(program.contestant))
-            .collect();
-        in_turns(
-            options.server.run.rounds(),
-            &names,
-            load.name,
-            &mut progress,
-            |place| {
-                let sample = measure::sample(&conditions, contestants[place], &load)?;
-                cells[place].samples.push(sample);
-                Ok(())
-            },
-        )?;
+    for load in &loads {
+        let mut row = measured_row(&conditions, programs, load, rounds, &mut progress)?;
         if let Some(callgrind) = callgrind.tool() {
-            for (cell, program) in cells.iter_mut().zip(contestants) {
-                let counted = measure::instructions(&conditions, program, &load, callgrind)?;
+            for (cell, program) in row.cells.iter_mut().zip(taking_part(programs, load)) {
+                let counted = measure::instructions(&conditions, program, load, callgrind)?;
                 cell.simulated_instructions = Some(counted);
             }
         }
-        results.rows.push(ServerRow {
-            name: load.name,
-            cells,
-        });
+        results.rows.push(row);
     }
     progress.finish();
     Ok(results)
+}
+
+/// Every contestant under one load.
+fn measured_row(
+    conditions: &TurnConditions<'_>,
+    programs: &DecisionsPrograms,
+    load: &DecisionsLoad,
+    rounds: usize,
+    progress: &mut Progress,
+) -> Result<ServerRow<DecisionsContestant>, String> {
+    let contestants = taking_part(programs, load);
+    let names: Vec<&str> = contestants
+        .iter()
+        .map(|program| program.contestant.name())
+        .collect();
+    let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
+        .iter()
+        .map(|program| ServerCell::new(program.contestant))
+        .collect();
+    in_turns(rounds, &names, load.name, progress, |place| {
+        let sample = measure::sample(conditions, contestants[place], load)?;
+        cells[place].samples.push(sample);
+        Ok(())
+    })?;
+    Ok(ServerRow {
+        name: load.name,
+        cells,
+    })
 }
 
 fn taking_part<'a>(

@@ -71,7 +71,8 @@ pub fn instructions(
     let running = start(program, load.protocol, Some(callgrind))?;
     let ask = asking(conditions.clients, program, &running, load)?;
     ask(CALLGRIND)?;
-    let (count, figures) = callgrind.count(&running, || ask(CALLGRIND))?;
+    let tree = running.tree();
+    let (count, figures) = callgrind.count(&tree, running.directory(), || ask(CALLGRIND))?;
     Ok(count as f64 / figures.questions.max(1) as f64)
 }
 

@@ -105,7 +105,8 @@ pub fn instructions(
     let running = launch::start(program, &purpose)?;
     let mut ask = asking(conditions, &running, load)?;
     ask(WARM_UP)?;
-    let (count, tally) = callgrind.count(&running, || ask(CALLGRIND))?;
+    let tree = running.tree();
+    let (count, tally) = callgrind.count(&tree, running.directory(), || ask(CALLGRIND))?;
     Ok(count as f64 / tally.done().max(1) as f64)
 }
 

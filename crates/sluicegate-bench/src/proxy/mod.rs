@@ -20,6 +20,7 @@ mod client;
 mod connector;
 mod open_files;
 mod open_loop;
+mod prepared_request;
 mod wire;
 
 mod external;

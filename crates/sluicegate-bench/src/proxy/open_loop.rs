@@ -21,7 +21,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
-use super::client::PreparedRequest;
+use super::prepared_request::PreparedRequest;
 use super::wire::HttpConnection;
 use crate::tally::AnswerTally;
 
