@@ -35,6 +35,21 @@ pub struct Tool {
     pub need: Need,
 }
 
+impl Tool {
+    pub const fn required(
+        binary: &'static str,
+        debian_package: &'static str,
+        needed_by: &'static str,
+    ) -> Self {
+        Self {
+            binary,
+            debian_package,
+            needed_by,
+            need: Need::Required,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 pub enum Need {
     /// Installed if we may, a failure otherwise.

@@ -7,9 +7,11 @@
 //!            decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
 //! ```
 
+mod callgrind_server;
 mod child;
 mod cpu;
 mod decisions;
+mod event_counts;
 mod exit_code;
 mod external_command;
 mod h2load;
@@ -27,6 +29,7 @@ mod redis;
 mod report;
 mod running_server;
 mod samples;
+mod server_report;
 mod table;
 mod tally;
 mod turns;

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::callgrind_server::InstructionCounter;
+use crate::event_counts::CountableEvents;
+
 /// The last lines of every `--help`.
 pub const EXIT_CODES: &str = "\
 exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line";
@@ -57,12 +60,27 @@ pub struct ServerBenchOptions {
     /// Our program, otherwise the one beside this bench
     #[arg(long, value_name = "PATH")]
     pub sluicegate: Option<PathBuf>,
+    /// Do not count instructions with callgrind where the processor's counter cannot be read; a quick run never does
+    #[arg(long)]
+    no_callgrind: bool,
 }
 
 impl ServerBenchOptions {
     /// True when the run may replace figures in the page: a quick one is too short for that.
     pub fn may_write(&self) -> bool {
         self.run.may_write() && !self.run.is_quick
+    }
+
+    /// Callgrind, where it is wanted and the processor's own counter cannot be read.
+    pub fn instruction_counter(&self, events: &CountableEvents) -> InstructionCounter {
+        if events.has_instructions() || !self.counts_by_callgrind() {
+            return InstructionCounter::Unneeded;
+        }
+        InstructionCounter::find()
+    }
+
+    fn counts_by_callgrind(&self) -> bool {
+        !self.no_callgrind && !self.run.is_quick
     }
 }
 
@@ -111,6 +129,13 @@ mod tests {
             assert!(!options(part).may_write(), "{part}");
         }
         assert!(options("--rounds 5 --sluicegate x").may_write());
+    }
+
+    #[test]
+    fn instructions_are_counted_unless_there_is_no_time_for_it() {
+        assert!(options("").counts_by_callgrind());
+        assert!(!options("--quick").counts_by_callgrind());
+        assert!(!options("--no-callgrind").counts_by_callgrind());
     }
 
     #[test]

@@ -6,29 +6,60 @@ use std::time::Duration;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process and its descendants, as they are at the moment of asking.
-#[derive(Clone, Copy, Debug)]
+/// Processes and their descendants, as they are at the moment of asking.
+#[derive(Clone, Debug)]
 pub struct ProcessTree {
-    root: u32,
+    roots: Vec<u32>,
 }
 
 /// The fields of `/proc/N/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ProcessStat {
     parent: u32,
-    /// In user mode and in the kernel, of all threads, in ticks of the clock.
-    cpu_ticks: u64,
+    /// Of all threads, in ticks of the clock.
+    user_ticks: u64,
+    system_ticks: u64,
+}
+
+/// Processor time, apart by who used it. The kernel knows the sum exactly; it divides it by what it
+/// meets at the ticks of its clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// The time since an earlier reading. A part of the division may be corrected backwards.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+        }
+    }
 }
 
 impl ProcessTree {
-    pub const fn of(root: u32) -> Self {
-        Self { root }
+    pub fn of(root: u32) -> Self {
+        Self { roots: vec![root] }
     }
 
-    /// The root first, every process before its children.
+    /// Both together, where two programs do the work of one.
+    pub fn with(mut self, other: Self) -> Self {
+        self.roots.extend(other.roots);
+        self
+    }
+
+    /// The roots first, every process before its children.
     pub fn processes(&self) -> Vec<u32> {
         let all = all_processes();
-        let mut found = vec![self.root];
+        let mut found = self.roots.clone();
         let mut next = 0;
         while let Some(parent) = found.get(next).copied() {
             found.extend(
@@ -42,15 +73,16 @@ impl ProcessTree {
     }
 
     /// Processor time used so far.
-    pub fn cpu(&self) -> Result<Duration, String> {
-        let ticks = self.processes().into_iter().map(|process| {
+    pub fn cpu(&self) -> Result<CpuTime, String> {
+        let mut ticks = [0, 0];
+        for process in self.processes() {
             let stat = stat(process).ok_or_else(|| format!("process {process} went away"))?;
-            Ok(stat.cpu_ticks)
-        });
-        let ticks: u64 = ticks.sum::<Result<_, String>>()?;
-        Ok(Duration::from_secs_f64(
-            ticks as f64 / clock_ticks_per_second() as f64,
-        ))
+            ticks[0] += stat.user_ticks;
+            ticks[1] += stat.system_ticks;
+        }
+        let per_second = clock_ticks_per_second() as f64;
+        let [user, system] = ticks.map(|ticks| Duration::from_secs_f64(ticks as f64 / per_second));
+        Ok(CpuTime { user, system })
     }
 
     /// Resident memory; what several processes share is counted once.
@@ -63,7 +95,7 @@ impl ProcessTree {
         shares.sum()
     }
 
-    /// Kills the root before its descendants, so that nobody is started again.
+    /// Kills the roots before their descendants, so that nobody is started again.
     pub fn kill(&self) {
         for process in self.processes() {
             if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
@@ -93,7 +125,8 @@ impl ProcessStat {
         let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
         Some(Self {
             parent: u32::try_from(number(1)?).ok()?,
-            cpu_ticks: number(11)? + number(12)?,
+            user_ticks: number(11)?,
+            system_ticks: number(12)?,
         })
     }
 }
@@ -133,7 +166,8 @@ mod tests {
             ProcessStat::parse(text),
             Some(ProcessStat {
                 parent: 42,
-                cpu_ticks: 500
+                user_ticks: 300,
+                system_ticks: 200
             })
         );
         assert_eq!(ProcessStat::parse("7 (a) S 42"), None);
@@ -144,6 +178,11 @@ mod tests {
         let (mut shell, child) = shell_with_child();
         let tree = ProcessTree::of(shell.id());
         assert_eq!(tree.processes(), [shell.id(), child]);
+        let both = ProcessTree::of(std::process::id()).with(tree.clone());
+        assert!(
+            both.processes()
+                .starts_with(&[std::process::id(), shell.id()])
+        );
         assert!(tree.memory_bytes().unwrap() > 0);
         assert!(tree.cpu().is_ok());
         tree.kill();
@@ -162,8 +201,19 @@ mod tests {
             std::hint::black_box(
                 (0..200_000_u64).fold(0, |sum, number| sum ^ number.wrapping_mul(sum | 1)),
             );
-            tree.cpu().unwrap() - before >= Duration::from_millis(50)
+            tree.cpu().unwrap().since(&before).user >= Duration::from_millis(50)
         });
+    }
+
+    #[test]
+    fn time_is_told_apart_and_never_runs_backwards() {
+        let time = |user, system| CpuTime {
+            user: Duration::from_millis(user),
+            system: Duration::from_millis(system),
+        };
+        assert_eq!(time(30, 90).since(&time(10, 40)), time(20, 50));
+        assert_eq!(time(30, 90).since(&time(40, 40)), time(0, 50));
+        assert_eq!(time(30, 90).total(), Duration::from_millis(120));
     }
 
     #[test]

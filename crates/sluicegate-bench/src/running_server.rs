@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sluicegate_testkit::watchdog;
 use tempfile::TempDir;
 
+use crate::callgrind_server::Callgrind;
 use crate::process_tree::ProcessTree;
 
 /// A server. Dropping it kills it and its workers.
@@ -30,11 +31,15 @@ pub struct ServerLaunch<'a> {
     pub processes: usize,
     /// Its own.
     pub directory: TempDir,
+    /// Counts its instructions.
+    pub callgrind: Option<&'a Callgrind>,
 }
 
 /// The file with everything the server prints.
 const LOG: &str = "log";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Under callgrind a program is some fifty times slower.
+const START_TIMEOUT_COUNTED: Duration = Duration::from_secs(120);
 
 impl RunningServer {
     /// Returns when it accepts connections and has all its processes.
@@ -46,10 +51,14 @@ impl RunningServer {
             address,
             processes,
             directory,
+            callgrind,
         } = launch;
         let failed = |error: std::io::Error| format!("{name} cannot be started: {error}");
         let log = File::create(directory.path().join(LOG)).map_err(failed)?;
-        let mut command = Command::new(program);
+        let mut command = match callgrind {
+            Some(callgrind) => callgrind.command(program, directory.path()),
+            None => Command::new(program),
+        };
         command.args(arguments).current_dir(directory.path());
         command
             .stdin(Stdio::null())
@@ -63,12 +72,20 @@ impl RunningServer {
             address,
             directory,
         };
-        running.wait_until_ready(processes, START_TIMEOUT)?;
+        let timeout = match callgrind {
+            Some(_) => START_TIMEOUT_COUNTED,
+            None => START_TIMEOUT,
+        };
+        running.wait_until_ready(processes, timeout)?;
         Ok(running)
     }
 
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn tree(&self) -> ProcessTree {
@@ -173,6 +190,7 @@ mod tests {
             address: on_loopback(free_port()),
             processes: 1,
             directory: watchdog::temporary_directory("bench-"),
+            callgrind: None,
         };
         let failure = RunningServer::start(launch).map(|_| ()).unwrap_err();
         assert!(

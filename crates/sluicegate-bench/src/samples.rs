@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::event_counts::EventCounts;
 use crate::median::{median, median_ratio};
 use crate::plot::{Bar, BarGroup};
-use crate::report::{Report, WrongAnswers, one_digit, three_digits};
-use crate::table::TextTable;
+use crate::process_tree::CpuTime;
+use crate::report::WrongAnswers;
 
 /// A server that takes part.
 pub trait ServerContestant: Copy + PartialEq {
@@ -26,6 +27,8 @@ pub struct ServerRow<W> {
 pub struct ServerCell<W> {
     pub contestant: W,
     pub samples: Vec<ServerSample>,
+    /// Instructions per request by callgrind, where the processor's counter cannot be read.
+    pub simulated_instructions: Option<f64>,
 }
 
 /// One turn.
@@ -33,8 +36,8 @@ pub struct ServerCell<W> {
 pub struct ServerSample {
     pub requests: u64,
     pub wall: Duration,
-    /// Processor time of all processes of the contestant, in user mode and in the kernel.
-    pub cpu: Duration,
+    /// Processor time of all processes of the contestant.
+    pub cpu: CpuTime,
     pub p50: Duration,
     pub p99: Duration,
     /// At the end of the turn.
@@ -43,6 +46,26 @@ pub struct ServerSample {
     pub wrong: u64,
     /// Connections that the contestant closed, so that the client had to open others.
     pub reconnects: u64,
+    /// Of a shorter stretch after the measured one, so that counting does not disturb it.
+    pub counted: CountsPerRequest,
+}
+
+/// Events for each request; `None` where the machine does not count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CountsPerRequest {
+    pub system_calls: Option<f64>,
+    /// In user mode.
+    pub instructions: Option<f64>,
+}
+
+impl CountsPerRequest {
+    pub fn new(counts: EventCounts, requests: u64) -> Self {
+        let per_request = |count: u64| count as f64 / requests.max(1) as f64;
+        Self {
+            system_calls: counts.system_calls.map(per_request),
+            instructions: counts.instructions.map(per_request),
+        }
+    }
 }
 
 /// Our processor time per request is to be at most so many times the peer's.
@@ -55,7 +78,19 @@ pub struct ServerTarget<W> {
 
 impl ServerSample {
     pub fn cpu_us(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
+        self.us_per_request(self.cpu.total())
+    }
+
+    pub fn user_us(&self) -> f64 {
+        self.us_per_request(self.cpu.user)
+    }
+
+    pub fn system_us(&self) -> f64 {
+        self.us_per_request(self.cpu.system)
+    }
+
+    fn us_per_request(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e6 / self.requests.max(1) as f64
     }
 
     pub fn requests_per_second(&self) -> f64 {
@@ -88,7 +123,23 @@ impl<W: ServerContestant> ServerCell<W> {
         Self {
             contestant,
             samples: Vec::new(),
+            simulated_instructions: None,
         }
+    }
+
+    /// Instructions per request in user mode, from the better of the two sources.
+    pub fn instructions(&self) -> Option<f64> {
+        self.counted(|counts| counts.instructions)
+            .or(self.simulated_instructions)
+    }
+
+    /// The median over the rounds in which it was counted.
+    pub fn counted(&self, figure: fn(&CountsPerRequest) -> Option<f64>) -> Option<f64> {
+        median(
+            self.samples
+                .iter()
+                .filter_map(|sample| figure(&sample.counted)),
+        )
     }
 
     pub fn median(&self, figure: fn(&ServerSample) -> f64) -> f64 {
@@ -113,82 +164,6 @@ impl<W: ServerContestant> ServerRow<W> {
     pub fn cpu_ratio_to(&self, peer: W) -> Option<f64> {
         let (ours, theirs) = (self.cell(W::OURS)?, self.cell(peer)?);
         median_ratio(&ours.samples, &theirs.samples, ServerSample::cpu_us)
-    }
-}
-
-impl Report {
-    /// Adds the figures of every contestant under every load; `unit` is what is counted, and
-    /// `sharing` names those who share the machine's cores with it.
-    pub fn add_server_rows<W: ServerContestant>(
-        &mut self,
-        title: &'static str,
-        rows: &[ServerRow<W>],
-        unit: &str,
-        sharing: &str,
-    ) {
-        let (cpu, speed) = (format!("CPU µs per {unit}"), format!("{unit}s/s"));
-        let headings = [
-            "load",
-            "contestant",
-            &cpu,
-            &speed,
-            "p50 ms",
-            "p99 ms",
-            "memory MiB",
-        ];
-        let mut table = TextTable::new(2, &headings);
-        for row in rows {
-            row.cells
-                .iter()
-                .for_each(|cell| table.push(fields(row, cell)));
-        }
-        let explanation = format!(
-            "Medians of the rounds. Processor time is that of all processes of the contestant, in user mode \
-             and in the kernel; {unit}s per second and the time to an answer are those of the machine as a \
-             whole, whose cores {sharing}."
-        );
-        self.add(title, &explanation, table);
-    }
-
-    /// Adds the targets that were measured; `unit` is what the time is counted per.
-    pub fn add_cpu_targets<W: ServerContestant>(
-        &mut self,
-        rows: &[ServerRow<W>],
-        targets: &[ServerTarget<W>],
-        unit: &str,
-    ) {
-        let mut table = TextTable::new(
-            3,
-            &["load", "peer", "verdict", "ours over theirs", "at most"],
-        );
-        for ServerTarget {
-            load,
-            peer,
-            ratio_max,
-        } in targets
-        {
-            let row = rows.iter().find(|row| row.name == *load);
-            let Some(ratio) = row.and_then(|row| row.cpu_ratio_to(*peer)) else {
-                continue;
-            };
-            let verdict = self.verdict(ratio, *ratio_max, || {
-                format!(
-                    "{load}, CPU per {unit}: {ratio:.3} of {}, at most {ratio_max}",
-                    peer.name()
-                )
-            });
-            let words = [load, peer.name(), &verdict].map(str::to_string);
-            table.push(
-                words
-                    .into_iter()
-                    .chain([three_digits(ratio), ratio_max.to_string()])
-                    .collect(),
-            );
-        }
-        let explanation = format!(
-            "For each round our processor time per {unit} over the peer's, and of these the median."
-        );
-        self.add("Cost beside the peers", explanation, table);
     }
 }
 
@@ -222,34 +197,6 @@ pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1_u32 << 20)
 }
 
-/// The line of one contestant under one load.
-fn fields<W: ServerContestant>(row: &ServerRow<W>, cell: &ServerCell<W>) -> Vec<String> {
-    let reconnects = cell.median(ServerSample::reconnect_share);
-    let closes = if reconnects > 0.01 {
-        format!(" (closes {:.0} %)", reconnects * 100.0)
-    } else {
-        String::new()
-    };
-    let cpu_us = cell.median(ServerSample::cpu_us);
-    let numbers = [
-        // Pipelined decisions cost less than a microsecond.
-        if cpu_us < 10.0 {
-            format!("{cpu_us:.2}")
-        } else {
-            one_digit(cpu_us)
-        },
-        format!("{:.0}", cell.median(ServerSample::requests_per_second)),
-        format!("{:.2}", cell.median(ServerSample::p50_ms)),
-        format!("{:.2}", cell.median(ServerSample::p99_ms)),
-        one_digit(cell.median(ServerSample::memory_mib)),
-    ];
-    let words = [
-        row.name.to_string(),
-        format!("{}{closes}", cell.contestant.name()),
-    ];
-    words.into_iter().chain(numbers).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,7 +217,11 @@ mod tests {
     }
 
     fn sample(cpu_ms: u64) -> ServerSample {
-        let (wall, cpu) = (Duration::from_secs(2), Duration::from_millis(cpu_ms));
+        let wall = Duration::from_secs(2);
+        let cpu = CpuTime {
+            user: Duration::from_millis(cpu_ms / 4),
+            system: Duration::from_millis(cpu_ms - cpu_ms / 4),
+        };
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(3));
         ServerSample {
             requests: 50_000,
@@ -281,6 +232,7 @@ mod tests {
             memory_bytes: 3 << 20,
             wrong: 500,
             reconnects: 0,
+            counted: CountsPerRequest::default(),
         }
     }
 
@@ -288,6 +240,8 @@ mod tests {
     fn figures_are_per_request() {
         let sample = sample(1_000);
         assert!((sample.cpu_us() - 20.0).abs() < 1e-9);
+        assert!((sample.user_us() - 5.0).abs() < 1e-9);
+        assert!((sample.system_us() - 15.0).abs() < 1e-9);
         assert!((sample.requests_per_second() - 25_000.0).abs() < 1e-9);
         assert!((sample.p99_ms() - 3.0).abs() < 1e-9);
         assert!((sample.memory_mib() - 3.0).abs() < 1e-9);
@@ -300,6 +254,7 @@ mod tests {
         let cell = |contestant, cpu_ms: [u64; 3]| ServerCell {
             contestant,
             samples: cpu_ms.map(sample).into(),
+            simulated_instructions: None,
         };
         let cells = vec![
             cell(TestContestant::We, [900, 9_000, 900]),
@@ -311,5 +266,31 @@ mod tests {
         };
         assert!((row.cpu_ratio_to(TestContestant::Peer).unwrap() - 0.9).abs() < 1e-9);
         assert_eq!(row.cpu_ratio_to(TestContestant::Absent), None);
+    }
+
+    #[test]
+    fn events_are_per_request_and_unknown_where_they_are_not_counted() {
+        let counts = EventCounts {
+            system_calls: Some(9_000),
+            instructions: None,
+        };
+        let counted = CountsPerRequest::new(counts, 2_000);
+        assert_eq!(counted.system_calls, Some(4.5));
+        assert_eq!(counted.instructions, None);
+        let mut cell = ServerCell::new(TestContestant::We);
+        assert_eq!(cell.counted(|counts| counts.system_calls), None);
+        cell.samples = [Some(4.5), None, Some(5.5)]
+            .map(|system_calls| ServerSample {
+                counted: CountsPerRequest {
+                    system_calls,
+                    instructions: None,
+                },
+                ..sample(1)
+            })
+            .into();
+        assert_eq!(cell.counted(|counts| counts.system_calls), Some(5.0));
+        assert_eq!(cell.instructions(), None);
+        cell.simulated_instructions = Some(9_000.0);
+        assert_eq!(cell.instructions(), Some(9_000.0));
     }
 }

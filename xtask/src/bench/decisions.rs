@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::command::{Command, root, target_dir};
-use crate::tools::{self, Need, Tool};
+use crate::tools::{self, Tool};
 
 /// Builds and installs what is missing. The bench names a peer that cannot be installed and leaves it out.
 pub fn prepare() -> Result<Vec<String>, String> {
@@ -43,19 +43,17 @@ fn throttlecrab() -> Result<PathBuf, String> {
 }
 
 /// Without the compiler of protobuf the peer is built without gRPC.
-const TOOLS: [Tool; 5] = [
+const TOOLS: [Tool; 7] = [
     tool("redis-server", "redis-server"),
     tool("redis-benchmark", "redis-tools"),
     tool("wrk", "wrk"),
     tool("h2load", "nghttp2-client"),
     tool("protoc", "protobuf-compiler"),
+    // They count system calls and instructions; without them these columns are empty.
+    tool("perf", "linux-perf"),
+    tool("valgrind", "valgrind"),
 ];
 
 const fn tool(binary: &'static str, debian_package: &'static str) -> Tool {
-    Tool {
-        binary,
-        debian_package,
-        needed_by: "bench decisions",
-        need: Need::Required,
-    }
+    Tool::required(binary, debian_package, "bench decisions")
 }

@@ -2,7 +2,7 @@
 
 use crate::command::Command;
 use crate::pypi;
-use crate::tools::{self, Need, Tool};
+use crate::tools::{self, Tool};
 
 /// Builds and installs what is missing. The bench names a peer that cannot be installed and leaves it out.
 pub fn prepare() -> Result<Vec<String>, String> {
@@ -20,29 +20,16 @@ pub fn prepare() -> Result<Vec<String>, String> {
     Ok(arguments)
 }
 
-const TOOLS: [Tool; 4] = [
-    Tool {
-        binary: "nginx",
-        debian_package: "nginx",
-        needed_by: "bench proxy",
-        need: Need::Required,
-    },
-    Tool {
-        binary: "haproxy",
-        debian_package: "haproxy",
-        needed_by: "bench proxy",
-        need: Need::Required,
-    },
-    Tool {
-        binary: "redis-server",
-        debian_package: "redis-server",
-        needed_by: "bench proxy",
-        need: Need::Required,
-    },
-    Tool {
-        binary: "h2load",
-        debian_package: "nghttp2-client",
-        needed_by: "bench proxy",
-        need: Need::Required,
-    },
+const TOOLS: [Tool; 6] = [
+    tool("nginx", "nginx"),
+    tool("haproxy", "haproxy"),
+    tool("redis-server", "redis-server"),
+    tool("h2load", "nghttp2-client"),
+    // They count system calls and instructions; without them these columns are empty.
+    tool("perf", "linux-perf"),
+    tool("valgrind", "valgrind"),
 ];
+
+const fn tool(binary: &'static str, debian_package: &'static str) -> Tool {
+    Tool::required(binary, debian_package, "bench proxy")
+}

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::args::DecisionsBenchOptions;
 use super::contestants::DecisionsContestant;
 use super::loads::{DecisionsLoad, LOADS};
-use super::measure;
+use super::measure::{self, TurnConditions};
 use super::picture;
 use super::programs::{DecisionsProgram, DecisionsPrograms};
+use crate::event_counts::CountableEvents;
 use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
@@ -20,6 +21,8 @@ pub struct DecisionsResults {
     pub rows: Vec<ServerRow<DecisionsContestant>>,
     /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
+    /// Events that could not be counted, and why.
+    pub uncounted: Vec<String>,
 }
 
 pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
@@ -58,48 +61,64 @@ fn measured(
     if loads.is_empty() {
         return Err("--only: no load has this in its name (`--help` lists them)".to_string());
     }
-    let duration = Duration::from_secs(if options.server.run.is_quick { 1 } else { 2 });
+    let events = CountableEvents::probe();
+    let callgrind = options.server.instruction_counter(&events);
+    let conditions = TurnConditions {
+        clients: &programs.clients,
+        duration: Duration::from_secs(if options.server.run.is_quick { 1 } else { 2 }),
+        events: &events,
+    };
     let turns: usize = loads
         .iter()
         .map(|load| taking_part(programs, load).len())
         .sum();
-    let mut progress = Progress::new(turns * options.server.run.rounds());
+    let rounds = options.server.run.rounds();
+    let mut progress = Progress::new(turns * rounds);
     let mut results = DecisionsResults {
         absent: programs.absent.clone(),
+        uncounted: callgrind.uncounted(&events),
         ..DecisionsResults::default()
     };
-    for load in loads {
-        let contestants = taking_part(programs, &load);
-        let names: Vec<&str> = contestants
-            .iter()
-            .map(|program| program.contestant.name())
-            .collect();
-        let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
-            .iter()
-            .map(|program| ServerCell::new(program.contestant))
-            .collect();
-        in_turns(
-            options.server.run.rounds(),
-            &names,
-            load.name,
-            &mut progress,
-            |place| {
-                cells[place].samples.push(measure::sample(
-                    &programs.clients,
-                    contestants[place],
-                    &load,
-                    duration,
-                )?);
-                Ok(())
-            },
-        )?;
-        results.rows.push(ServerRow {
-            name: load.name,
-            cells,
-        });
+    for load in &loads {
+        let mut row = measured_row(&conditions, programs, load, rounds, &mut progress)?;
+        if let Some(callgrind) = callgrind.tool() {
+            for (cell, program) in row.cells.iter_mut().zip(taking_part(programs, load)) {
+                let counted = measure::instructions(&conditions, program, load, callgrind)?;
+                cell.simulated_instructions = Some(counted);
+            }
+        }
+        results.rows.push(row);
     }
     progress.finish();
     Ok(results)
+}
+
+/// Every contestant under one load.
+fn measured_row(
+    conditions: &TurnConditions<'_>,
+    programs: &DecisionsPrograms,
+    load: &DecisionsLoad,
+    rounds: usize,
+    progress: &mut Progress,
+) -> Result<ServerRow<DecisionsContestant>, String> {
+    let contestants = taking_part(programs, load);
+    let names: Vec<&str> = contestants
+        .iter()
+        .map(|program| program.contestant.name())
+        .collect();
+    let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
+        .iter()
+        .map(|program| ServerCell::new(program.contestant))
+        .collect();
+    in_turns(rounds, &names, load.name, progress, |place| {
+        let sample = measure::sample(conditions, contestants[place], load)?;
+        cells[place].samples.push(sample);
+        Ok(())
+    })?;
+    Ok(ServerRow {
+        name: load.name,
+        cells,
+    })
 }
 
 fn taking_part<'a>(

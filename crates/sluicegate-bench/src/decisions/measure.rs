@@ -8,60 +8,113 @@ use std::time::Duration;
 use sluicegate_testkit::{free_port, watchdog};
 
 use super::check_answers::check_answers;
-use super::clients::{ClientRun, LoadClients};
+use super::clients::{ClientFigures, ClientRun, LoadClients};
 use super::contestants::DecisionsContestant;
 use super::loads::{AskedQuota, DecisionsLoad, DecisionsProtocol};
 use super::programs::DecisionsProgram;
 use super::questions::QuotaQuestion;
+use crate::callgrind_server::Callgrind;
+use crate::event_counts::CountableEvents;
 use crate::external_command;
 use crate::running_server::{RunningServer, ServerLaunch, on_loopback};
-use crate::samples::{ServerContestant, ServerSample};
+use crate::samples::{CountsPerRequest, ServerContestant, ServerSample};
 
 const WARM_UP: Duration = Duration::from_millis(500);
 
+/// The stretch in which events are counted.
+const COUNTING: Duration = Duration::from_millis(300);
+/// Under callgrind a server is some fifty times slower, and redis-benchmark asks so many as a fast one answers.
+const CALLGRIND: Duration = Duration::from_millis(100);
+
+/// The conditions that are the same for every turn of a run.
+pub struct TurnConditions<'a> {
+    pub clients: &'a LoadClients,
+    pub duration: Duration,
+    pub events: &'a CountableEvents,
+}
+
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
 pub fn sample(
-    clients: &LoadClients,
+    conditions: &TurnConditions<'_>,
     program: &DecisionsProgram,
     load: &DecisionsLoad,
-    duration: Duration,
 ) -> Result<ServerSample, String> {
-    let running = start(program, load.protocol)?;
-    let server = running.address();
-    let script = if program.contestant == DecisionsContestant::Redis {
-        script_in(server)?
-    } else {
-        String::new()
-    };
-    let question = QuotaQuestion {
-        contestant: program.contestant,
-        quota: AskedQuota::AMPLE,
-        script: &script,
-    };
-    check_answers(&question, load.protocol, server, &clients.nghttp)?;
-    let client_run = |duration| ClientRun {
-        load,
-        question: &question,
-        server,
-        duration,
-    };
-    clients.ask(&client_run(WARM_UP))?;
-    let before = running.tree().cpu()?;
-    let figures = clients.ask(&client_run(duration))?;
-    let cpu = running.tree().cpu()? - before;
+    let running = start(program, load.protocol, None)?;
+    let ask = asking(conditions.clients, program, &running, load)?;
+    ask(WARM_UP)?;
+    let tree = running.tree();
+    let before = tree.cpu()?;
+    let figures = ask(conditions.duration)?;
+    let cpu = tree.cpu()?.since(&before);
+    let memory_bytes = tree.memory_bytes()?;
+    let (counts, counted) = conditions.events.count(&tree, || ask(COUNTING))?;
     Ok(ServerSample {
         requests: figures.questions,
         wall: figures.wall,
         cpu,
         p50: figures.p50,
         p99: figures.p99,
-        memory_bytes: running.tree().memory_bytes()?,
+        memory_bytes,
         wrong: figures.wrong,
         reconnects: 0,
+        counted: CountsPerRequest::new(counts, counted.questions),
     })
 }
 
-fn start(program: &DecisionsProgram, protocol: DecisionsProtocol) -> Result<RunningServer, String> {
+/// Instructions per decision of a contestant under callgrind.
+pub fn instructions(
+    conditions: &TurnConditions<'_>,
+    program: &DecisionsProgram,
+    load: &DecisionsLoad,
+    callgrind: &Callgrind,
+) -> Result<f64, String> {
+    let running = start(program, load.protocol, Some(callgrind))?;
+    let ask = asking(conditions.clients, program, &running, load)?;
+    ask(CALLGRIND)?;
+    let tree = running.tree();
+    let (count, figures) = callgrind.count(&tree, running.directory(), || ask(CALLGRIND))?;
+    Ok(count as f64 / figures.questions.max(1) as f64)
+}
+
+type AskFunction<'a> = Box<dyn Fn(Duration) -> Result<ClientFigures, String> + 'a>;
+
+/// The client of the load, after a taste of the contestant's answers.
+fn asking<'a>(
+    clients: &'a LoadClients,
+    program: &DecisionsProgram,
+    running: &RunningServer,
+    load: &'a DecisionsLoad,
+) -> Result<AskFunction<'a>, String> {
+    let (server, contestant) = (running.address(), program.contestant);
+    let script = if contestant == DecisionsContestant::Redis {
+        script_in(server)?
+    } else {
+        String::new()
+    };
+    fn question(contestant: DecisionsContestant, script: &str) -> QuotaQuestion<'_> {
+        QuotaQuestion {
+            contestant,
+            quota: AskedQuota::AMPLE,
+            script,
+        }
+    }
+    let taste = question(contestant, &script);
+    check_answers(&taste, load.protocol, server, &clients.nghttp)?;
+    Ok(Box::new(move |duration| {
+        clients.ask(&ClientRun {
+            load,
+            question: &question(contestant, &script),
+            server,
+            duration,
+        })
+    }))
+}
+
+fn start(
+    program: &DecisionsProgram,
+    protocol: DecisionsProtocol,
+    callgrind: Option<&Callgrind>,
+) -> Result<RunningServer, String> {
     let contestant = program.contestant;
     let directory = watchdog::temporary_directory("decisions-");
     let [listen, admin] = [free_port(), free_port()].map(on_loopback);
@@ -70,14 +123,14 @@ fn start(program: &DecisionsProgram, protocol: DecisionsProtocol) -> Result<Runn
         fs::write(&config, text)
             .map_err(|error| format!("{}: its configuration: {error}", contestant.name()))?;
     }
-    let arguments = contestant.arguments(protocol, listen, &config);
     RunningServer::start(ServerLaunch {
         name: contestant.name(),
         program: &program.path,
-        arguments,
+        arguments: contestant.arguments(protocol, listen, &config),
         address: listen,
         processes: 1,
         directory,
+        callgrind,
     })
 }
 

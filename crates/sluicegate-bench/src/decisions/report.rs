@@ -11,10 +11,8 @@ impl Report {
         let mut report = Self::new(wrong_answers(&results.rows));
         report.add_cpu_targets(&results.rows, &TARGETS, "decision");
         report.add_server_rows("Decisions", &results.rows, "decision", "the client shares");
-        results
-            .absent
-            .iter()
-            .for_each(|absent| report.add_absent(absent.clone()));
+        let missing = results.absent.iter().chain(&results.uncounted);
+        missing.for_each(|absent| report.add_absent(absent.clone()));
         report
     }
 }

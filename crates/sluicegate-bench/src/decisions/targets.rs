@@ -18,11 +18,11 @@ const fn target(
 /// By load and peer.
 pub const TARGETS: [ServerTarget<DecisionsContestant>; 9] = [
     target("RESP, P=1", DecisionsContestant::Throttlecrab, 0.75),
-    target("RESP, P=16", DecisionsContestant::Throttlecrab, 0.5),
-    target("RESP, P=64", DecisionsContestant::Throttlecrab, 1.0),
-    target("HTTP", DecisionsContestant::Throttlecrab, 0.75),
-    target("gRPC, 1 stream", DecisionsContestant::Throttlecrab, 0.85),
-    target("gRPC, 16 streams", DecisionsContestant::Throttlecrab, 0.85),
+    target("RESP, P=16", DecisionsContestant::Throttlecrab, 0.22),
+    target("RESP, P=64", DecisionsContestant::Throttlecrab, 0.14),
+    target("HTTP", DecisionsContestant::Throttlecrab, 0.55),
+    target("gRPC, 1 stream", DecisionsContestant::Throttlecrab, 0.50),
+    target("gRPC, 16 streams", DecisionsContestant::Throttlecrab, 0.30),
     target("RESP, P=1", DecisionsContestant::Redis, 1.0),
     target("RESP, P=16", DecisionsContestant::Redis, 1.0),
     target("RESP, P=64", DecisionsContestant::Redis, 1.0),

@@ -20,7 +20,7 @@ pub struct LocalCommand {
 }
 
 const ONLY: &str = "Loads and sections whose name contains TEXT: hot, 10,000, uniform, zipf, 10 M, \
-                    new keys, bytes, instructions; never writes the page";
+                    new keys, bytes, instructions, two limits; never writes the page";
 
 /// The extent of a run of `bench local`.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -60,10 +60,7 @@ pub enum LocalChildTask {
 }
 
 fn contestant_by_id(id: &str) -> Result<LocalContestant, String> {
-    let contestant = LocalContestant::ALL
-        .into_iter()
-        .find(|known| known.id() == id);
-    contestant.ok_or_else(|| format!("there is no contestant `{id}`"))
+    LocalContestant::by_id(id).ok_or_else(|| format!("there is no contestant `{id}`"))
 }
 
 fn key_by_name(name: &str) -> Result<KeyKind, String> {

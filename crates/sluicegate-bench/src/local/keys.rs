@@ -59,7 +59,7 @@ impl Key for IpAddr {
     }
 
     fn full_path(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
-        Some(Box::new(FullPath::with_one_limit(rate, max_keys)))
+        Some(Box::new(FullPath::new(rate, max_keys)))
     }
 
     fn two_limits(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {

@@ -1,7 +1,8 @@
-//! Bytes per key, counted by the allocator and by the operating system, each contestant in a process of its own.
+//! Bytes per key, counted by the allocator and by the operating system, each contestant in a process of its own; and
+//! allocations of a stretch of work.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use super::contestants::LocalContestant;
 use super::keys::{Key, KeyKind};
@@ -61,6 +62,15 @@ pub fn print_use<K: Key>(contestant: LocalContestant, keys: u32) {
     drop(limiter);
 }
 
+/// Allocations of this process while `work` is done.
+pub fn allocations_of(work: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.load(Relaxed);
+    IS_COUNTING.store(true, Relaxed);
+    work();
+    IS_COUNTING.store(false, Relaxed);
+    ALLOCATIONS.load(Relaxed) - before
+}
+
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status.lines().find_map(|line| {
@@ -74,11 +84,12 @@ fn resident_bytes() -> u64 {
     kilobytes.unwrap_or(0_u64) * 1024
 }
 
-/// The system's allocator, with a count of what is held. Off except in a child that measures memory.
+/// The system's allocator, with a count of what is held. Off except where memory is measured.
 struct CountingAllocator;
 
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -88,11 +99,12 @@ impl CountingAllocator {
     fn count(change: isize) {
         if IS_COUNTING.load(Relaxed) {
             ALLOCATED.fetch_add(change, Relaxed);
+            ALLOCATIONS.fetch_add(usize::from(change > 0), Relaxed);
         }
     }
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches two atomics and allocates nothing.
+// SAFETY: every call goes to the system's allocator unchanged; counting touches three atomics and allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count(layout.size().cast_signed());

@@ -11,6 +11,7 @@ mod memory;
 mod picture;
 mod report;
 mod results;
+mod two_limits;
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use self::contestants::LocalContestant;
 use self::keys::KeyKind;
 use self::loads::{KeyPattern, LOADS, LocalLoad, MILLION, TEN_MILLION};
 use self::results::{LocalResults, LocalRow};
+use self::two_limits::TWO_LIMITS;
 use crate::exit_code::run_bench;
 use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
@@ -88,7 +90,7 @@ fn measured(options: &LocalBenchOptions) -> Result<LocalResults, String> {
             }
     };
     let mut progress =
-        Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len());
+        Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len() + 1);
 
     let mut results = LocalResults::default();
     for load in &loads {
@@ -122,6 +124,12 @@ fn measured(options: &LocalBenchOptions) -> Result<LocalResults, String> {
                 .instructions
                 .push(callgrind::counted(contestant, key, &load)?);
         }
+    }
+    if options.run.includes(TWO_LIMITS) {
+        progress.step(TWO_LIMITS);
+        let load = LocalLoad::by_id("hot").ok_or("no load has a hot key")?;
+        let with_callgrind = !options.no_callgrind && callgrind::available().is_ok();
+        results.two_limits = Some(two_limits::measured(&load, with_callgrind)?);
     }
     if options.run.includes("matching") {
         results.matching = matching::measured(options.run.rounds());

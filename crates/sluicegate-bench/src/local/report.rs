@@ -6,7 +6,7 @@ use super::loads::{LOADS, MILLION, TEN_MILLION};
 use super::matching::{LIMITS, MatchingTime};
 use super::results::{
     BYTES_PER_KEY_MAX, GROWTH_MAX, LocalCell, LocalMemoryUse, LocalResults, LocalSample,
-    MATCHING_NS_MAX, RATIO_MAX,
+    MATCHING_NS_MAX, RATIO_MAX, TWO_LIMITS_ALLOCATIONS_MAX, TWO_LIMITS_INSTRUCTIONS_MAX,
 };
 use crate::rate::ExpectedAnswer;
 use crate::report::{Report, WrongAnswers, one_digit, or_dash, three_digits};
@@ -20,6 +20,7 @@ impl Report {
         report.add_growth(results);
         report.add_memory(results);
         report.add_instructions(results);
+        report.add_two_limits(results);
         report.add_matching(results);
         report
     }
@@ -222,6 +223,42 @@ impl Report {
                            instruction, and what the kernel does for the clocks of the others is not seen.";
         self.add("Instructions per decision", explanation, table);
     }
+
+    fn add_two_limits(&mut self, results: &LocalResults) {
+        let Some(cost) = results.two_limits else {
+            return;
+        };
+        let mut table = TextTable::new(2, &["figure", "verdict", "per check", "at most"]);
+        let figures = [
+            (
+                "instructions",
+                cost.instructions,
+                TWO_LIMITS_INSTRUCTIONS_MAX,
+            ),
+            (
+                "allocations",
+                Some(cost.allocations),
+                TWO_LIMITS_ALLOCATIONS_MAX,
+            ),
+        ];
+        for (figure, value, max) in figures {
+            let verdict = value.map(|value| {
+                let title =
+                    || format!("Limiter::check, two limits: {value:.1} {figure}, at most {max:.0}");
+                self.verdict(value, max, title)
+            });
+            table.push(vec![
+                figure.to_string(),
+                or_dash(verdict),
+                or_dash(value.map(one_digit)),
+                format!("{max:.0}"),
+            ]);
+        }
+        let explanation = "`Limiter::check` for a request that meets two limits, one of the address and one of the path: matching, keys, \
+                           charges, decision and outcome. Instructions are counted by callgrind.";
+        self.add("A request that meets two limits", explanation, table);
+    }
+
     fn add_matching(&mut self, results: &LocalResults) {
         let mut table = TextTable::new(2, &["limits told apart by", "verdict", "ns"]);
         for MatchingTime { told_apart_by, ns } in &results.matching {
@@ -262,6 +299,7 @@ fn cost(cell: &LocalCell) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::results::LocalRow;
+    use super::super::two_limits::TwoLimitsCost;
     use super::*;
 
     fn row(ours: f64, governor: f64, wrong_share: f64) -> LocalRow {
@@ -311,6 +349,27 @@ mod tests {
         );
         assert!(report.to_markdown().contains(&format!("- {miss}\n")));
         assert_eq!(report.failure(), None, "a miss is a figure, not a failure");
+    }
+
+    #[test]
+    fn the_path_with_two_limits_is_judged_by_instructions_and_allocations() {
+        let report = |instructions, allocations| {
+            let two_limits = Some(TwoLimitsCost {
+                instructions,
+                allocations,
+            });
+            Report::on_local(&LocalResults {
+                two_limits,
+                ..LocalResults::default()
+            })
+            .to_text()
+        };
+        assert!(report(Some(440.0), 0.0).ends_with("targets: all 2 met\n"));
+        let miss = "targets: 0 of 2 met\nMISS Limiter::check, two limits: 500.0 instructions, at most 450\n\
+                    MISS Limiter::check, two limits: 1.0 allocations, at most 0\n";
+        assert!(report(Some(500.0), 1.0).ends_with(miss));
+        let uncounted = report(None, 0.0);
+        assert!(uncounted.ends_with("targets: all 1 met\n"), "{uncounted}");
     }
 
     #[test]

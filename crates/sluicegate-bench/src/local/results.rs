@@ -3,6 +3,7 @@
 use super::contestants::LocalContestant;
 use super::keys::KeyKind;
 use super::matching::MatchingTime;
+use super::two_limits::TwoLimitsCost;
 use crate::median::{median, median_ratio};
 use crate::rate::ExpectedAnswer;
 
@@ -12,6 +13,7 @@ pub struct LocalResults {
     pub rows: Vec<LocalRow>,
     pub memory: Vec<LocalMemoryUse>,
     pub instructions: Vec<InstructionCount>,
+    pub two_limits: Option<TwoLimitsCost>,
     pub matching: Vec<MatchingTime>,
     /// Why instructions were not counted.
     pub not_counted: Option<String>,
@@ -23,6 +25,11 @@ pub const RATIO_MAX: f64 = 1.0 / 3.0;
 pub const BYTES_PER_KEY_MAX: f64 = 24.0;
 /// Our cost with 10 M keys at most so many times that with 10,000.
 pub const GROWTH_MAX: f64 = 8.0;
+
+/// Instructions of `Limiter::check` for a request that meets two limits, at most.
+pub const TWO_LIMITS_INSTRUCTIONS_MAX: f64 = 450.0;
+/// Its allocations, at most.
+pub const TWO_LIMITS_ALLOCATIONS_MAX: f64 = 0.0;
 
 /// Finding a request's charges among 10,000 limits takes at most so many nanoseconds.
 pub const MATCHING_NS_MAX: f64 = 2_000.0;

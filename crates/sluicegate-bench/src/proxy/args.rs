@@ -16,13 +16,20 @@ use crate::options::{EXIT_CODES, ServerBenchOptions};
 pub struct ProxyBenchOptions {
     #[command(flatten)]
     pub server: ServerBenchOptions,
+    /// Another nginx than the one on the PATH, such as a newer one
+    #[arg(long, value_name = "PATH")]
+    pub nginx: Option<PathBuf>,
+    /// Another HAProxy than the one on the PATH, such as a newer one
+    #[arg(long, value_name = "PATH")]
+    pub haproxy: Option<PathBuf>,
     /// Envoy's program, otherwise the one on the PATH
     #[arg(long, value_name = "PATH")]
     pub envoy: Option<PathBuf>,
 }
 
 const ONLY: &str = "Loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, \
-                    POST, 1 MiB, h2, idle, quota from outside; never writes the page";
+                    mixed, POST, 1 MiB, h2, TLS, handshake, latency, idle, Redis store, quota from outside; \
+                    never writes the page";
 
 #[cfg(test)]
 mod tests {
@@ -31,9 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_of_envoy_can_be_named() {
+    fn the_programs_of_the_peers_can_be_named() {
         ProxyBenchOptions::command().debug_assert();
-        let options = ProxyBenchOptions::try_parse_from(["--envoy", "a/envoy"]).unwrap();
-        assert_eq!(options.envoy, Some(PathBuf::from("a/envoy")));
+        let words = ["--envoy", "a/envoy", "--nginx", "n", "--haproxy", "h"];
+        let options = ProxyBenchOptions::try_parse_from(words).unwrap();
+        let [envoy, nginx, haproxy] = ["a/envoy", "n", "h"].map(|path| Some(PathBuf::from(path)));
+        assert_eq!(
+            (options.envoy, options.nginx, options.haproxy),
+            (envoy, nginx, haproxy)
+        );
     }
 }

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Builder;
 
-use super::loads::BenchRequest;
-use super::wire::HttpConnection;
+use super::requests::BenchRequest;
+use super::wire::{BenchStream, HttpConnection};
 
 /// A server on a thread of its own, for as long as this process runs.
 pub struct Backend {
@@ -114,7 +114,7 @@ impl PreparedResponses {
 
     fn to(&self, request: BenchRequest) -> &[u8] {
         match request {
-            BenchRequest::Small | BenchRequest::Post => &self.small,
+            BenchRequest::Small | BenchRequest::Scarce | BenchRequest::Post => &self.small,
             BenchRequest::Large => &self.large,
         }
     }
@@ -125,7 +125,7 @@ async fn answer(
     answers: &PreparedResponses,
     served: &AtomicU64,
 ) -> io::Result<()> {
-    let mut wire = HttpConnection::new(stream, BUFFER_BYTES)?;
+    let mut wire = HttpConnection::new(BenchStream::Plain(stream), BUFFER_BYTES)?;
     while let Some(head) = wire.head().await? {
         wire.skip(head.content_length).await?;
         match BenchRequest::of_path(&head.word)

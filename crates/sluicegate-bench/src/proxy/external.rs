@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluicegate_testkit::RedisServer;
 
-use super::contestants::ExternalQuota;
+use super::contestants::Counters;
 use super::launch::LaunchPurpose;
 use super::loads::{LOADS, ProxyLoad};
 use super::measure::{self, RunConditions};
@@ -49,16 +49,16 @@ impl QuotaServices {
         number: usize,
     ) -> Result<ExternalQuotaRound, String> {
         let load: ProxyLoad = LOADS[0];
-        let own = LaunchPurpose::of(&load, conditions.backend.address());
+        let own = conditions.purpose(&load);
         let told = LaunchPurpose {
-            external: Some(ExternalQuota {
+            counters: Counters::ExternalQuota {
                 service: self.service,
                 redis: self.redis.address(),
-            }),
+            },
             ..own
         };
         let turn =
-            |purpose: &LaunchPurpose| measure::sample_for(conditions, program, &load, purpose);
+            |purpose: &LaunchPurpose<'_>| measure::sample_for(conditions, program, &load, purpose);
         Ok(match number.is_multiple_of(2) {
             true => ExternalQuotaRound {
                 own: turn(&own)?,

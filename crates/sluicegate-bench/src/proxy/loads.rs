@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::rate::{ExpectedAnswer, Rate};
+use super::contestants::ProxyContestant;
+use super::requests::BenchRequest;
+use crate::rate::Rate;
 use crate::tally::AnswerTally;
 
 /// A pattern of requests, all from one client address. A connection waits for one answer at a time.
@@ -10,8 +12,9 @@ use crate::tally::AnswerTally;
 pub struct ProxyLoad {
     pub name: &'static str,
     pub protocol: ClientProtocol,
-    pub request: BenchRequest,
-    pub answer: ExpectedAnswer,
+    /// Each connection sends them in turn, over and over.
+    pub requests: &'static [BenchRequest],
+    pub answer: LoadAnswer,
     pub connections: usize,
 }
 
@@ -21,58 +24,61 @@ pub enum ClientProtocol {
     Http1,
     /// In clear text, by prior knowledge, with several streams in each connection.
     Http2,
+    /// HTTP/1.1 over TLS 1.3.
+    Tls(TlsUse),
 }
 
-/// A request and what the backend answers to it.
+/// How often a client of TLS shakes hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BenchRequest {
-    /// A GET that is answered with 1 KiB.
-    Small,
-    /// A POST of 64 KiB that is answered with 1 KiB.
-    Post,
-    /// A GET that is answered with 1 MiB.
-    Large,
+pub enum TlsUse {
+    /// Once for each connection, which is kept.
+    KeptConnections,
+    /// For every request, from the beginning.
+    FullHandshakes,
+    /// For every request, with the ticket of the connection before.
+    ResumedHandshakes,
 }
 
-pub const LOADS: [ProxyLoad; 8] = [
-    http1(
-        "allowed, 64 connections",
-        BenchRequest::Small,
-        ExpectedAnswer::Allowed,
-        64,
+/// The answers that a load is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadAnswer {
+    Allowed,
+    Denied,
+    /// Of ten requests nine are allowed and one is denied, by one of twenty limits.
+    Mixed,
+}
+
+pub const LOADS: [ProxyLoad; 12] = [
+    http1("allowed, 64 connections", LoadAnswer::Allowed, 64),
+    http1("allowed, 256 connections", LoadAnswer::Allowed, 256),
+    http1("rejected, 64 connections", LoadAnswer::Denied, 64),
+    http1("rejected, 256 connections", LoadAnswer::Denied, 256),
+    ProxyLoad {
+        requests: &MIXED_REQUESTS,
+        ..http1("mixed, 20 limits", LoadAnswer::Mixed, 64)
+    },
+    ProxyLoad {
+        requests: &[BenchRequest::Post],
+        ..http1("64 KiB POST", LoadAnswer::Allowed, 64)
+    },
+    ProxyLoad {
+        requests: &[BenchRequest::Large],
+        ..http1("1 MiB answer", LoadAnswer::Allowed, 64)
+    },
+    http2("h2, allowed", LoadAnswer::Allowed),
+    http2("h2, rejected", LoadAnswer::Denied),
+    tls("TLS, allowed", TlsUse::KeptConnections, LoadAnswer::Allowed),
+    // Without the backend, so that the handshake is most of the work.
+    tls(
+        "TLS, full handshake",
+        TlsUse::FullHandshakes,
+        LoadAnswer::Denied,
     ),
-    http1(
-        "allowed, 256 connections",
-        BenchRequest::Small,
-        ExpectedAnswer::Allowed,
-        256,
+    tls(
+        "TLS, resumed handshake",
+        TlsUse::ResumedHandshakes,
+        LoadAnswer::Denied,
     ),
-    http1(
-        "rejected, 64 connections",
-        BenchRequest::Small,
-        ExpectedAnswer::Denied,
-        64,
-    ),
-    http1(
-        "rejected, 256 connections",
-        BenchRequest::Small,
-        ExpectedAnswer::Denied,
-        256,
-    ),
-    http1(
-        "64 KiB POST",
-        BenchRequest::Post,
-        ExpectedAnswer::Allowed,
-        64,
-    ),
-    http1(
-        "1 MiB answer",
-        BenchRequest::Large,
-        ExpectedAnswer::Allowed,
-        64,
-    ),
-    http2("h2, allowed", ExpectedAnswer::Allowed),
-    http2("h2, rejected", ExpectedAnswer::Denied),
 ];
 
 /// The section about memory, as `--only` knows it.
@@ -81,29 +87,36 @@ pub const IDLE: &str = "idle connections";
 pub const IDLE_CONNECTIONS: usize = 5_000;
 /// Streams in each connection of HTTP/2.
 pub const H2_STREAMS: usize = 16;
+/// Limits in the configuration of the mixed load.
+pub const MIXED_LIMITS: usize = 20;
 
-const fn http1(
-    name: &'static str,
-    request: BenchRequest,
-    answer: ExpectedAnswer,
-    connections: usize,
-) -> ProxyLoad {
+const MIXED_REQUESTS: [BenchRequest; 10] = {
+    let mut requests = [BenchRequest::Small; 10];
+    requests[9] = BenchRequest::Scarce;
+    requests
+};
+
+const fn http1(name: &'static str, answer: LoadAnswer, connections: usize) -> ProxyLoad {
     ProxyLoad {
         name,
         protocol: ClientProtocol::Http1,
-        request,
+        requests: &[BenchRequest::Small],
         answer,
         connections,
     }
 }
 
-const fn http2(name: &'static str, answer: ExpectedAnswer) -> ProxyLoad {
+const fn http2(name: &'static str, answer: LoadAnswer) -> ProxyLoad {
     ProxyLoad {
-        name,
         protocol: ClientProtocol::Http2,
-        request: BenchRequest::Small,
-        answer,
-        connections: 16,
+        ..http1(name, answer, 16)
+    }
+}
+
+const fn tls(name: &'static str, tls_use: TlsUse, answer: LoadAnswer) -> ProxyLoad {
+    ProxyLoad {
+        protocol: ClientProtocol::Tls(tls_use),
+        ..http1(name, answer, 64)
     }
 }
 
@@ -113,81 +126,43 @@ impl ProxyLoad {
         rate(self.answer)
     }
 
+    /// Envoy is left out where the comparison with nginx and HAProxy is what matters.
+    pub fn has(&self, contestant: ProxyContestant) -> bool {
+        contestant != ProxyContestant::Envoy || !matches!(self.protocol, ClientProtocol::Tls(_))
+    }
+
     /// Answers other than the expected one. `served` is what the backend has answered meanwhile.
     pub fn wrong(&self, tally: &AnswerTally, served: u64) -> u64 {
+        let done = tally.done();
+        // What a limit of one in a second lets pass.
+        let admissible = tally.wall.as_secs() + 2;
+        // A contestant that answers without the backend has less work than the others.
+        let unserved = tally.allowed.saturating_sub(served);
         match self.answer {
-            // A contestant that answers without the backend has less work than the others.
-            ExpectedAnswer::Allowed => {
-                (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served))
-            }
-            ExpectedAnswer::Denied => {
-                let admissible = u64::from(self.rate().count) * (tally.wall.as_secs() + 2);
+            LoadAnswer::Allowed => (done - tally.allowed).max(unserved),
+            LoadAnswer::Denied => {
                 tally.other + tally.allowed.max(served).saturating_sub(admissible)
+            }
+            LoadAnswer::Mixed => {
+                // Each connection may have stopped anywhere in its ten requests.
+                let tolerance = admissible + self.connections as u64;
+                let misjudged = tally.rejected.abs_diff(done / 10).saturating_sub(tolerance);
+                tally.other + misjudged.max(unserved)
             }
         }
     }
 }
 
 /// A limit that lets everything pass, and one that lets next to nothing pass.
-pub const fn rate(answer: ExpectedAnswer) -> Rate {
-    let period = Duration::from_secs(1);
-    match answer {
-        ExpectedAnswer::Allowed => Rate {
-            count: 1_000_000,
-            period,
-            burst: 1_000_000,
-        },
-        ExpectedAnswer::Denied => Rate {
-            count: 1,
-            period,
-            burst: 1,
-        },
-    }
-}
-
-impl BenchRequest {
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::Small => "/1k",
-            Self::Post => "/64k",
-            Self::Large => "/1m",
-        }
-    }
-
-    pub fn of_path(path: &str) -> Option<Self> {
-        [Self::Small, Self::Post, Self::Large]
-            .into_iter()
-            .find(|request| request.path() == path)
-    }
-
-    /// The length of the client's body.
-    pub const fn body_bytes(self) -> usize {
-        match self {
-            Self::Small | Self::Large => 0,
-            Self::Post => 64 << 10,
-        }
-    }
-
-    /// The length of the backend's body.
-    pub const fn answer_bytes(self) -> usize {
-        match self {
-            Self::Small | Self::Post => 1 << 10,
-            Self::Large => 1 << 20,
-        }
-    }
-
-    /// The request as it goes over an HTTP/1.1 connection.
-    pub fn to_bytes(self) -> Vec<u8> {
-        let (path, length) = (self.path(), self.body_bytes());
-        let mut bytes = match self {
-            Self::Small | Self::Large => format!("GET {path} HTTP/1.1\r\nHost: bench.test\r\n\r\n"),
-            Self::Post => format!(
-                "POST {path} HTTP/1.1\r\nHost: bench.test\r\nContent-Length: {length}\r\n\r\n"
-            ),
-        }
-        .into_bytes();
-        bytes.resize(bytes.len() + length, b'x');
-        bytes
+pub const fn rate(answer: LoadAnswer) -> Rate {
+    let count = match answer {
+        LoadAnswer::Allowed | LoadAnswer::Mixed => 1_000_000,
+        LoadAnswer::Denied => 1,
+    };
+    Rate {
+        count,
+        period: Duration::from_secs(1),
+        burst: count,
     }
 }
 
@@ -220,7 +195,7 @@ mod tests {
     #[test]
     fn a_rejected_load_may_admit_what_its_limit_admits() {
         let load = LOADS[2];
-        assert_eq!(load.answer, ExpectedAnswer::Denied);
+        assert_eq!(load.answer, LoadAnswer::Denied);
         assert_eq!(load.wrong(&tally(4, 1_000, 0), 4), 0);
         assert_eq!(load.wrong(&tally(105, 1_000, 0), 105), 100);
         assert_eq!(load.wrong(&tally(0, 1_000, 7), 0), 7);
@@ -232,10 +207,30 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_requests() {
-        for request in [BenchRequest::Small, BenchRequest::Post, BenchRequest::Large] {
-            assert_eq!(BenchRequest::of_path(request.path()), Some(request));
-        }
-        assert_eq!(BenchRequest::of_path("/"), None);
+    fn a_mixed_load_is_rejected_once_in_ten() {
+        let load = LOADS[4];
+        assert_eq!(load.answer, LoadAnswer::Mixed);
+        assert_eq!(load.wrong(&tally(9_005, 995, 0), 9_005), 0);
+        assert_eq!(
+            load.wrong(&tally(10_000, 0, 0), 10_000),
+            1_000 - 69,
+            "nobody is rejected"
+        );
+        assert_eq!(
+            load.wrong(&tally(0, 10_000, 0), 0),
+            9_000 - 69,
+            "everybody is rejected"
+        );
+        assert_eq!(
+            load.wrong(&tally(9_000, 1_000, 0), 8_000),
+            1_000,
+            "from memory"
+        );
+        assert_eq!(load.wrong(&tally(9_000, 1_000, 9), 9_000), 9);
+        let scarce = |request: &&BenchRequest| **request == BenchRequest::Scarce;
+        assert_eq!(
+            load.requests.iter().filter(scarce).count() * 10,
+            load.requests.len()
+        );
     }
 }

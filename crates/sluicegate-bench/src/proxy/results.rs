@@ -1,7 +1,10 @@
 //! The results of one run, with the figures made from them.
 
 use super::contestants::ProxyContestant;
-use crate::median::{median, median_ratio};
+use super::latency::LatencyRow;
+use super::loads::IDLE_CONNECTIONS;
+use super::shared_store::SharedStoreContestant;
+use crate::median::median;
 use crate::samples::{ServerRow, ServerSample, mib};
 
 /// The results of one run.
@@ -10,8 +13,12 @@ pub struct ProxyResults {
     pub rows: Vec<ServerRow<ProxyContestant>>,
     pub idle: Vec<IdleCell>,
     pub external: Vec<ExternalQuotaRound>,
+    pub latency: Vec<LatencyRow>,
+    pub shared_store: Vec<ServerRow<SharedStoreContestant>>,
     /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
+    /// Events that could not be counted, and why.
+    pub uncounted: Vec<String>,
 }
 
 /// Two turns of ours: with its own quota, and with one from a service.
@@ -47,6 +54,11 @@ impl IdleSample {
     pub fn idle_mib(&self) -> f64 {
         mib(self.idle_bytes)
     }
+
+    pub fn kib_per_connection(&self) -> f64 {
+        let grown = self.idle_bytes.saturating_sub(self.fresh_bytes);
+        grown as f64 / 1_024.0 / IDLE_CONNECTIONS as f64
+    }
 }
 
 impl IdleCell {
@@ -59,17 +71,5 @@ impl IdleCell {
 
     pub fn median(&self, figure: fn(&IdleSample) -> f64) -> f64 {
         median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
-    }
-}
-
-impl ProxyResults {
-    /// Our memory with idle connections over the peer's.
-    pub fn idle_ratio_to(&self, peer: ProxyContestant) -> Option<f64> {
-        let cell = |contestant| self.idle.iter().find(|cell| cell.contestant == contestant);
-        median_ratio(
-            &cell(ProxyContestant::Sluicegate)?.samples,
-            &cell(peer)?.samples,
-            IdleSample::idle_mib,
-        )
     }
 }

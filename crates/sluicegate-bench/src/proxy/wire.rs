@@ -2,12 +2,20 @@
 
 use std::io::{self, ErrorKind};
 
+use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// What an HTTP connection runs over.
+pub enum BenchStream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
 
 /// A connection, with what was read from it and not used yet.
 pub struct HttpConnection {
-    stream: TcpStream,
+    stream: BenchStream,
     buffer: Box<[u8]>,
     begin: usize,
     end: usize,
@@ -28,8 +36,8 @@ pub struct MessageHead {
 pub const BUFFER_MIN: usize = 4 << 10;
 
 impl HttpConnection {
-    pub fn new(stream: TcpStream, buffer_bytes: usize) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
+    pub fn new(stream: BenchStream, buffer_bytes: usize) -> io::Result<Self> {
+        stream.tcp().set_nodelay(true)?;
         let buffer = vec![0; buffer_bytes.max(BUFFER_MIN)].into_boxed_slice();
         Ok(Self {
             stream,
@@ -37,6 +45,14 @@ impl HttpConnection {
             begin: 0,
             end: 0,
         })
+    }
+
+    /// True when its handshake took up an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        let BenchStream::Tls(stream) = &self.stream else {
+            return false;
+        };
+        stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// The next head; `None` when the other side has closed the connection instead.
@@ -78,7 +94,26 @@ impl HttpConnection {
     }
 
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
+        match &mut self.stream {
+            BenchStream::Plain(stream) => stream.write_all(bytes).await,
+            BenchStream::Tls(stream) => stream.write_all(bytes).await,
+        }
+    }
+}
+
+impl BenchStream {
+    async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(buffer).await,
+            Self::Tls(stream) => stream.read(buffer).await,
+        }
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
     }
 }
 

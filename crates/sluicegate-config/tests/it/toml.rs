@@ -45,11 +45,13 @@ pub fn everything(config: &Config) -> String {
         log,
         traces,
         switched_off,
+        value_files,
         warnings,
     } = config;
     let limits = (policy.limits(), policy.disabled());
     let front = (proxy, decisions, admin, client_ip, principals, access);
     let back = (
+        value_files,
         store,
         overload,
         external,

@@ -15,38 +15,37 @@ use crate::rate::Rate;
 
 pub struct FullPath {
     limiter: Limiter,
+    /// Of the request.
+    path: &'static str,
 }
 
 impl FullPath {
-    /// One limit, on every request, by client address.
-    pub fn with_one_limit(rate: Rate, max_keys: usize) -> Self {
-        Self::new([per_client("bench", rate)], max_keys)
+    /// One limit, which covers every request.
+    pub fn new(rate: Rate, max_keys: usize) -> Self {
+        Self::with([Limit::per_client("bench", rate.quota())], max_keys)
     }
 
-    /// A limit on every request and one on the path that is asked for, both by client address.
+    /// The same limit, and one of the request's path.
     pub fn with_two_limits(rate: Rate, max_keys: usize) -> Self {
-        let api = Match::path("/api").expect("a plain path");
+        let path = Match::path("/api").expect("a plain path");
         let limits = [
-            per_client("bench", rate),
-            per_client("api", rate).matching(api),
+            Limit::per_client("bench", rate.quota()),
+            Limit::per_client("path", rate.quota()).matching(path),
         ];
-        Self::new(limits, 2 * max_keys)
+        Self::with(limits, max_keys)
     }
 
-    fn new(limits: impl IntoIterator<Item = Limit>, max_keys: usize) -> Self {
-        let policy = Policy::new(limits).expect("the limits have plain names");
+    fn with(limits: impl IntoIterator<Item = Limit>, max_keys: usize) -> Self {
+        let policy = Policy::new(limits).expect("limits with plain names");
         let store = LocalStore::new(LocalOptions {
             max_keys,
             ..LocalOptions::default()
         });
         Self {
             limiter: Limiter::new(policy, store, MonotonicClock::new()),
+            path: "/api/items",
         }
     }
-}
-
-fn per_client(name: &str, rate: Rate) -> Limit {
-    Limit::per_client(name, rate.quota())
 }
 
 impl BenchLimiter<IpAddr> for FullPath {
@@ -59,11 +58,11 @@ impl BenchLimiter<IpAddr> for FullPath {
     fn spend(&self, key: &IpAddr, cost: u32) -> bool {
         let subject = Subject {
             client_ip: Some(*key),
-            path: "/api/users/7",
+            path: self.path,
             ..Subject::ANONYMOUS
         };
         let verdict = ready(self.limiter.check(&subject, u64::from(cost)));
-        black_box(&verdict).is_forwarded()
+        black_box(verdict).is_forwarded()
     }
 }
 

@@ -42,19 +42,19 @@ pub enum LocalContestant {
     MutexMap,
     /// `Limiter::check` of a whole subject: for information, peers have no such path.
     FullPath,
-    /// The same for a request that two limits cover.
+    /// The same with two limits: its instructions and allocations have targets.
     TwoLimits,
 }
 
 impl LocalContestant {
-    pub const ALL: [Self; 7] = [
+    /// Those whose time is measured.
+    pub const ALL: [Self; 6] = [
         Self::Sluicegate,
         Self::Governor,
         Self::Throttlecrab,
         Self::Pingora,
         Self::MutexMap,
         Self::FullPath,
-        Self::TwoLimits,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -80,6 +80,11 @@ impl LocalContestant {
             Self::FullPath => "limiter",
             Self::TwoLimits => "two-limits",
         }
+    }
+
+    pub fn by_id(id: &str) -> Option<Self> {
+        let mut known = Self::ALL.into_iter().chain([Self::TwoLimits]);
+        known.find(|contestant| contestant.id() == id)
     }
 
     /// True when its answers are promised to be right; a sketch counts different keys together.
@@ -110,6 +115,7 @@ mod tests {
     fn exact<K: Key>() -> impl Iterator<Item = (LocalContestant, Box<dyn BenchLimiter<K>>)> {
         let exact = LocalContestant::ALL
             .into_iter()
+            .chain([LocalContestant::TwoLimits])
             .filter(|contestant| contestant.is_exact());
         exact.filter_map(|contestant| Some((contestant, contestant.build::<K>(DENIED, 100)?)))
     }

@@ -1,11 +1,15 @@
 //! The contestants of `bench proxy` and their setup: two threads or workers, one limit per client address, no log.
 
-use std::net::SocketAddr;
+mod settings;
+mod twenty_limits;
+
 use std::path::Path;
 
-use super::loads::{ClientProtocol, IDLE_CONNECTIONS};
-use crate::rate::Rate;
+pub use self::settings::{COMBINED_PEM, Counters, ProxySettings};
 use crate::samples::ServerContestant;
+
+/// The configuration of the service that Envoy asks where the counters are in Redis.
+pub const SERVICE_TEMPLATE: &str = include_str!("sluicegate-service.yaml");
 
 /// A proxy that limits by client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,37 +20,14 @@ pub enum ProxyContestant {
     Envoy,
 }
 
-/// The values that a configuration template is filled in with.
-pub struct ProxySettings<'a> {
-    pub listen: SocketAddr,
-    pub protocol: ClientProtocol,
-    pub upstream: SocketAddr,
-    /// The address of our admin listener.
-    pub admin: SocketAddr,
-    pub rate: Rate,
-    /// Where ours has its quota from, if not from its configuration.
-    pub external: Option<ExternalQuota>,
-    /// Its own, for files it writes.
-    pub directory: &'a Path,
-}
-
-/// A limits service, and the Redis that keeps its answers.
-#[derive(Clone, Copy)]
-pub struct ExternalQuota {
-    pub service: SocketAddr,
-    pub redis: SocketAddr,
-}
-
-/// Connections each of them is told to expect: the idle ones and those to the backend.
-const CONNECTIONS_MAX: usize = IDLE_CONNECTIONS + 1_144;
-
 impl ProxyContestant {
     pub const ALL: [Self; 4] = [Self::Sluicegate, Self::Nginx, Self::Haproxy, Self::Envoy];
 
-    /// Processes it has once it is ready.
-    pub const fn processes(self) -> usize {
+    /// Processes it has once it is ready. Under callgrind there is one.
+    pub const fn processes(self, is_counted: bool) -> usize {
         match self {
-            Self::Nginx => 3,
+            Self::Nginx if !is_counted => 3,
+            Self::Nginx => 1,
             Self::Sluicegate | Self::Haproxy | Self::Envoy => 1,
         }
     }
@@ -79,57 +60,15 @@ impl ProxyContestant {
         words.iter().map(ToString::to_string).collect()
     }
 
-    pub fn config(self, setting: &ProxySettings<'_>) -> String {
-        let template = match self {
-            Self::Sluicegate if setting.external.is_some() => {
-                include_str!("sluicegate-outside.yaml")
-            }
+    pub fn config(self, settings: &ProxySettings<'_>) -> String {
+        let is_told = matches!(settings.counters, Counters::ExternalQuota { .. });
+        settings.fill(match self {
+            Self::Sluicegate if is_told => include_str!("sluicegate-outside.yaml"),
             Self::Sluicegate => include_str!("sluicegate.yaml"),
             Self::Nginx => include_str!("nginx.conf"),
             Self::Haproxy => include_str!("haproxy.cfg"),
             Self::Envoy => include_str!("envoy.yaml"),
-        };
-        let is_h2 = setting.protocol == ClientProtocol::Http2;
-        let Rate { count, burst, .. } = setting.rate;
-        // nginx counts what may come on top of the rate.
-        let nginx_burst = if burst > 1 {
-            format!("burst={} nodelay", burst - 1)
-        } else {
-            String::new()
-        };
-        let values = [
-            ("listen", setting.listen.to_string()),
-            ("listen_port", setting.listen.port().to_string()),
-            ("upstream", setting.upstream.to_string()),
-            ("upstream_port", setting.upstream.port().to_string()),
-            ("admin", setting.admin.to_string()),
-            ("count", count.to_string()),
-            ("burst", burst.to_string()),
-            ("nginx_burst", nginx_burst),
-            ("nginx_http2", if is_h2 { " http2" } else { "" }.to_string()),
-            (
-                "haproxy_http2",
-                if is_h2 { " proto h2" } else { "" }.to_string(),
-            ),
-            ("connections_max", CONNECTIONS_MAX.to_string()),
-            ("directory", setting.directory.display().to_string()),
-            (
-                "service",
-                setting
-                    .external
-                    .map_or_else(String::new, |external| external.service.to_string()),
-            ),
-            (
-                "redis",
-                setting
-                    .external
-                    .map_or_else(String::new, |external| external.redis.to_string()),
-            ),
-        ];
-        let fill = |text: String, (name, value): &(&str, String)| {
-            text.replace(&format!("<{name}>"), value)
-        };
-        values.iter().fold(template.to_string(), fill)
+        })
     }
 }
 
@@ -148,47 +87,74 @@ impl ServerContestant for ProxyContestant {
 
 #[cfg(test)]
 mod tests {
-    use super::super::loads::rate;
+    use sluicegate_testkit::TlsFiles;
+
+    use super::super::loads::{ClientProtocol, LoadAnswer, TlsUse, rate};
     use super::*;
-    use crate::rate::ExpectedAnswer;
     use crate::running_server::on_loopback;
 
-    fn config(
-        contestant: ProxyContestant,
+    fn settings(
         protocol: ClientProtocol,
-        answer: ExpectedAnswer,
-    ) -> String {
+        answer: LoadAnswer,
+        counters: Counters,
+        tls: &TlsFiles,
+    ) -> ProxySettings<'_> {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);
-        let (rate, external) = (rate(answer), None);
-        contestant.config(&ProxySettings {
+        ProxySettings {
             listen,
             protocol,
             upstream,
             admin,
-            rate,
-            external,
+            rate: rate(answer),
+            answer,
+            counters,
             directory: Path::new("/d"),
-        })
+            tls,
+            is_counted: false,
+        }
     }
+
+    fn config(
+        contestant: ProxyContestant,
+        protocol: ClientProtocol,
+        answer: LoadAnswer,
+        counters: Counters,
+    ) -> String {
+        contestant.config(&settings(protocol, answer, counters, &TlsFiles::generate()))
+    }
+
+    fn local(contestant: ProxyContestant, protocol: ClientProtocol, answer: LoadAnswer) -> String {
+        config(contestant, protocol, answer, Counters::Local)
+    }
+
+    const TLS: ClientProtocol = ClientProtocol::Tls(TlsUse::KeptConnections);
 
     #[test]
     fn nothing_is_left_to_fill_in() {
+        let (service, redis) = (on_loopback(1_004), on_loopback(1_005));
+        let counters = [
+            Counters::Local,
+            Counters::Redis { service, redis },
+            Counters::ExternalQuota { service, redis },
+        ];
         for contestant in ProxyContestant::ALL {
-            let text = config(contestant, ClientProtocol::Http2, ExpectedAnswer::Denied);
-            assert!(!text.contains('<'), "{}: {text}", contestant.name());
-            assert!(
-                text.contains("1001") && text.contains("1002"),
-                "{}: {text}",
-                contestant.name()
-            );
+            for protocol in [ClientProtocol::Http1, ClientProtocol::Http2, TLS] {
+                for answer in [LoadAnswer::Denied, LoadAnswer::Mixed] {
+                    for counters in counters {
+                        let text = config(contestant, protocol, answer, counters);
+                        assert!(!text.contains('<'), "{}: {text}", contestant.name());
+                        assert!(text.contains("1001") && text.contains("1002"), "{text}");
+                    }
+                }
+            }
         }
     }
 
     #[test]
     fn the_limit_is_in_every_configuration() {
         for contestant in ProxyContestant::ALL {
-            let [allowed, denied] = [ExpectedAnswer::Allowed, ExpectedAnswer::Denied]
-                .map(|answer| config(contestant, ClientProtocol::Http1, answer));
+            let [allowed, denied] = [LoadAnswer::Allowed, LoadAnswer::Denied]
+                .map(|answer| local(contestant, ClientProtocol::Http1, answer));
             assert!(
                 allowed.contains("1000000") && !denied.contains("1000000"),
                 "{}",
@@ -198,30 +164,52 @@ mod tests {
     }
 
     #[test]
+    fn twenty_limits_are_in_the_configurations_of_the_mixed_load_only() {
+        for contestant in ProxyContestant::ALL {
+            let [one, twenty] = [LoadAnswer::Allowed, LoadAnswer::Mixed]
+                .map(|answer| local(contestant, ClientProtocol::Http1, answer));
+            assert!(
+                twenty.contains("/part19") && twenty.contains("/scarce"),
+                "{twenty}"
+            );
+            assert!(
+                !one.contains("/part19") && !one.contains("/scarce"),
+                "{one}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_thread_is_counted_and_two_are_measured() {
+        let files = TlsFiles::generate();
+        let config = |contestant: ProxyContestant, is_counted| {
+            let (protocol, answer) = (ClientProtocol::Http1, LoadAnswer::Allowed);
+            contestant.config(&ProxySettings {
+                is_counted,
+                ..settings(protocol, answer, Counters::Local, &files)
+            })
+        };
+        let single = [
+            (ProxyContestant::Sluicegate, "workers: 1"),
+            (ProxyContestant::Nginx, "master_process off;"),
+            (ProxyContestant::Haproxy, "nbthread 1"),
+        ];
+        for (contestant, line) in single {
+            assert!(config(contestant, true).contains(line), "{line}");
+            assert!(!config(contestant, false).contains(line), "{line}");
+        }
+    }
+
+    #[test]
     fn protocols_are_chosen_where_they_must_be() {
-        assert!(
-            config(
-                ProxyContestant::Nginx,
-                ClientProtocol::Http2,
-                ExpectedAnswer::Allowed
-            )
-            .contains("1001 http2 reuseport;")
-        );
-        assert!(
-            config(
-                ProxyContestant::Nginx,
-                ClientProtocol::Http1,
-                ExpectedAnswer::Allowed
-            )
-            .contains("1001 reuseport;")
-        );
-        assert!(
-            config(
-                ProxyContestant::Haproxy,
-                ClientProtocol::Http2,
-                ExpectedAnswer::Allowed
-            )
-            .contains("1001 proto h2\n")
-        );
+        let of = |contestant, protocol| local(contestant, protocol, LoadAnswer::Allowed);
+        let nginx = |protocol| of(ProxyContestant::Nginx, protocol);
+        assert!(nginx(ClientProtocol::Http2).contains("1001 http2 reuseport;"));
+        assert!(nginx(ClientProtocol::Http1).contains("1001 reuseport;"));
+        assert!(nginx(TLS).contains("1001 ssl reuseport;"));
+        let haproxy = |protocol| of(ProxyContestant::Haproxy, protocol);
+        assert!(haproxy(ClientProtocol::Http2).contains("1001 proto h2\n"));
+        assert!(haproxy(TLS).contains("1001 ssl crt /d/server-with-key.pem"));
+        assert!(of(ProxyContestant::Sluicegate, TLS).contains("tls: { cert: "));
     }
 }
