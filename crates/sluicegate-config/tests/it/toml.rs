@@ -46,6 +46,7 @@ pub fn everything(config: &Config) -> String {
         traces,
         switched_off,
         warnings,
+        value_files,
     } = config;
     let limits = (policy.limits(), policy.disabled());
     let front = (proxy, decisions, admin, client_ip, principals, access);
@@ -58,6 +59,7 @@ pub fn everything(config: &Config) -> String {
         traces,
         switched_off,
         warnings,
+        value_files,
     );
     format!("{front:#?}\n{limits:#?}\n{back:#?}")
 }
