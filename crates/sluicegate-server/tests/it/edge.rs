@@ -139,5 +139,6 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         },
         traces: None,
         warnings: Vec::new(),
+        value_files: Vec::new(),
     }
 }
