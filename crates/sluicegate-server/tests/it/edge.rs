@@ -140,5 +140,6 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         },
         traces: None,
         warnings: Vec::new(),
+        value_files: Vec::new(),
     }
 }

@@ -123,6 +123,10 @@ impl LocalStore {
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::manual_hash_one,
+        reason = "`hash_one` is not inlined, and every decision hashes a key"
+    )]
     fn hash(&self, key: &(impl Hash + ?Sized)) -> u64 {
         let mut hasher = self.seed.build_hasher();
         key.hash(&mut hasher);
