@@ -127,6 +127,22 @@ impl<W: ServerContestant> ServerCell<W> {
         }
     }
 
+    /// Keeps a count by callgrind. One that failed leaves a dash and is told; the times are worth having without it.
+    pub fn set_instructions(
+        &mut self,
+        counted: Result<f64, String>,
+        load: &str,
+        name: &str,
+    ) -> Option<String> {
+        match counted {
+            Ok(count) => {
+                self.simulated_instructions = Some(count);
+                None
+            }
+            Err(why) => Some(format!("instructions, {load}, {name}: {why}")),
+        }
+    }
+
     /// Instructions per request in user mode, from the better of the two sources.
     pub fn instructions(&self) -> Option<f64> {
         self.counted(|counts| counts.instructions)
@@ -290,7 +306,10 @@ mod tests {
             .into();
         assert_eq!(cell.counted(|counts| counts.system_calls), Some(5.0));
         assert_eq!(cell.instructions(), None);
-        cell.simulated_instructions = Some(9_000.0);
+        let failed = cell.set_instructions(Err("no end".to_string()), "load", "x");
+        assert_eq!(failed.as_deref(), Some("instructions, load, x: no end"));
+        assert_eq!(cell.instructions(), None);
+        assert_eq!(cell.set_instructions(Ok(9_000.0), "load", "x"), None);
         assert_eq!(cell.instructions(), Some(9_000.0));
     }
 }

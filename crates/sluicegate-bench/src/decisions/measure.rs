@@ -23,7 +23,8 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 /// The stretch in which events are counted.
 const COUNTING: Duration = Duration::from_millis(300);
-/// Under callgrind a server is some fifty times slower, and redis-benchmark asks so many as a fast one answers.
+/// Under callgrind a server is some fifty times slower, and redis-benchmark asks as many questions as a fast one
+/// answers in this time: enough that what the server does besides is lost in it. The other clients ask for a second.
 const CALLGRIND: Duration = Duration::from_millis(100);
 
 /// The conditions that are the same for every turn of a run.

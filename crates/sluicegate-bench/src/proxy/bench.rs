@@ -79,11 +79,11 @@ fn measured(options: &ProxyBenchOptions, programs: &ProxyPrograms) -> Result<Pro
             events: &events,
         },
         callgrind: callgrind.tool(),
+        uncounted: callgrind.uncounted(&events),
         progress: Progress::new(turns),
     };
     let mut results = ProxyResults {
         absent: programs.absent.clone(),
-        uncounted: callgrind.uncounted(&events),
         ..ProxyResults::default()
     };
     for load in &chosen.loads {
@@ -101,6 +101,7 @@ fn measured(options: &ProxyBenchOptions, programs: &ProxyPrograms) -> Result<Pro
     if chosen.external {
         results.external = run.external()?;
     }
+    results.uncounted = run.uncounted;
     run.progress.finish();
     Ok(results)
 }
@@ -162,6 +163,8 @@ struct ProxyRun<'a> {
     programs: &'a ProxyPrograms,
     conditions: RunConditions<'a>,
     callgrind: Option<&'a Callgrind>,
+    /// Events that could not be counted, and why.
+    uncounted: Vec<String>,
     progress: Progress,
 }
 
@@ -203,8 +206,10 @@ impl<'a> ProxyRun<'a> {
             // Envoy takes minutes to start under valgrind.
             let is_countable = program.contestant != ProxyContestant::Envoy;
             if let Some(callgrind) = self.callgrind.filter(|_| is_countable) {
-                let counted = measure::instructions(conditions, program, load, callgrind)?;
-                cell.simulated_instructions = Some(counted);
+                let counted = measure::instructions(conditions, program, load, callgrind);
+                let name = program.contestant.name();
+                self.uncounted
+                    .extend(cell.set_instructions(counted, load.name, name));
             }
         }
         Ok(ServerRow {
