@@ -13,6 +13,7 @@
 //! and how long it may leave a response unread by the clock of each stream (`stream.rs`). A handler that
 //! wants the whole body of its request is called when that is here (`gathering.rs`).
 
+mod buffer_bounds;
 mod driver;
 mod flow;
 mod frame;
@@ -25,10 +26,12 @@ mod request_fields;
 mod requests;
 mod send_buffer;
 mod sending;
+mod sign_of_life;
 mod stream;
 mod streams;
 
-pub(crate) use driver::{BufferBounds, Driver, DriverSettings};
+pub(crate) use buffer_bounds::BufferBounds;
+pub(crate) use driver::{Driver, DriverSettings};
 
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_event_is_polled_for_its_own_wakes_only() {
         let polls = AtomicUsize::new(0);
+        // bounded wait: the clock is paused
         let mut timer = Box::pin(sleep(Duration::from_secs(5)));
         let mut event = RareEvent::new(poll_fn(|cx| {
             polls.fetch_add(1, Relaxed);
@@ -72,9 +73,9 @@ mod tests {
         }))
         .await;
         for _ in 0..2 {
-            // bounded wait: the clock is paused
             let mut main = pin!(async {
                 for _ in 0..100 {
+                    // bounded wait: the clock is paused
                     sleep(Duration::from_millis(1)).await;
                 }
             });

@@ -83,8 +83,16 @@ fn a_client_at_another_door_slows_nobody_and_holds_no_more_than_its_share() {
 fn one_gateway_gets_half_of_the_connections_of_a_decision_listener() {
     const HALF: usize = 5_000;
     allow_open_files();
-    let config = "decisions: { resp: '127.0.0.1:0' }\nlimits: []\n";
-    let sluicegate = Sluicegate::start(config);
+    let upstream = CountedUpstream::start();
+    let config = format!(
+        "
+proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
+decisions: {{ resp: '127.0.0.1:0' }}
+limits: []
+",
+        upstream.address
+    );
+    let sluicegate = Sluicegate::start(&config);
     let address = sluicegate.resp.expect("it says where clients of Redis ask");
     let answered_from = |source: [u8; 4]| {
         let mut stream = connect_from(source.into(), address).unwrap();

@@ -16,11 +16,13 @@ use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::buffer_bounds::BufferBounds;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, ErrorCode, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
 use super::frame_credit::{Earned, FrameCredit};
 use super::ready_set::ReadySet;
 use super::send_buffer::SendBuffer;
+use super::sign_of_life::ClientSilence;
 use super::stream::Receiving;
 use super::streams::Streams;
 use crate::activity::{Activity, ReadKind};
@@ -63,42 +65,6 @@ pub(crate) struct DriverSettings {
     pub(crate) task: Waker,
 }
 
-/// The most bytes of bodies that wait in memory for one connection, in both directions together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BufferBounds(pub(crate) usize);
-
-impl BufferBounds {
-    /// Bytes of request bodies that may wait: one half. A single stream may have all of them.
-    pub(super) fn receive_window(self) -> u32 {
-        u32::try_from(self.0 / 2)
-            .unwrap_or(WINDOW_MAX)
-            .clamp(WINDOW_DEFAULT, WINDOW_MAX)
-    }
-
-    /// Unsent bytes with which nothing is read any more: a quarter.
-    fn unsent_max(self) -> usize {
-        self.0 / 4
-    }
-
-    /// Bytes with which no response is asked for another part: less than a quarter, because the last
-    /// part comes on top.
-    pub(super) fn held_max(self) -> usize {
-        self.0 / 8
-    }
-
-    /// The same for those whose windows are closed. They are asked for a part all the same, because
-    /// the end of a response needs no window.
-    pub(super) fn held_without_window(self) -> usize {
-        self.0 / 16
-    }
-
-    /// Bytes of one part, when so many responses are being sent.
-    pub(super) fn part_max(self, responses: u32) -> usize {
-        const LEAST: usize = 8 * 1024;
-        (self.0 / 16 / responses.max(1) as usize).max(LEAST)
-    }
-}
-
 /// A client's connection of HTTP/2. `begin` calls the handler.
 pub(crate) struct Driver<S, F, B> {
     io: Lingering<Box<ClientIo>>,
@@ -137,7 +103,7 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) sent_in_tick: u64,
     /// Ticks of the timer that were looked at.
     ticks: u32,
-    silence: Silence,
+    pub(super) silence: ClientSilence,
     /// Ready when a body that is gathered has taken too long.
     pub(super) body_timer: Option<Pin<Box<Sleep>>>,
     /// Headers that have come since others had their turn.
@@ -147,14 +113,6 @@ pub(crate) struct Driver<S, F, B> {
     /// The client has announced the end of the connection.
     pub(super) client_ends: bool,
     phase: Phase,
-}
-
-/// The time since the client has sent something.
-#[derive(Clone, Copy, Debug, Default)]
-struct Silence {
-    /// Bytes that had come when it began.
-    read: u64,
-    ticks: u32,
 }
 
 /// The beginning of a header.
@@ -230,7 +188,7 @@ where
             sent_in_tick: 0,
             ticks: 0,
             turns: Turns::default(),
-            silence: Silence::default(),
+            silence: ClientSilence::default(),
             body_timer: None,
             has_frames: false,
             client_ends: false,
@@ -335,7 +293,7 @@ where
     /// Reads, answers and writes. Returns true when something was read, and more may have come; an
     /// error when the client is gone.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        self.look_at_clock()?;
+        let has_ticked = self.look_at_clock()?;
         self.poll_send(cx)?;
         if self.is_full() {
             return Ok(false);
@@ -345,7 +303,8 @@ where
             Poll::Pending => false,
         };
         self.poll_woken();
-        if !has_read {
+        // Not in every turn, and not never where something comes all the time.
+        if !has_read || has_ticked {
             self.give_up_slow_bodies(cx);
         }
         self.poll_send(cx)?;
@@ -423,13 +382,13 @@ where
         Ok(of_preface + self.follow_frames(frames)?)
     }
 
-    /// Looks at the clocks of the streams, if the timer has ticked. A quiet connection frees the
-    /// memory that requests need.
-    fn look_at_clock(&mut self) -> io::Result<()> {
+    /// Looks at the clocks of the streams, if the timer has ticked; returns true if so, and fails if
+    /// the client is gone. A quiet connection frees the memory that requests need.
+    fn look_at_clock(&mut self) -> io::Result<bool> {
         let ticks = self.settings.activity.ticks();
         let passed = ticks.wrapping_sub(std::mem::replace(&mut self.ticks, ticks));
         if passed == 0 {
-            return Ok(());
+            return Ok(false);
         }
         self.give_up_stalled();
         self.ask_for_sign_of_life(passed)?;
@@ -440,32 +399,7 @@ where
             self.decoder.shrink();
             self.out.shrink();
         }
-        Ok(())
-    }
-
-    /// Sends a PING when nothing has come for a while; fails when nothing came after that either.
-    fn ask_for_sign_of_life(&mut self, ticks: u32) -> io::Result<()> {
-        let Some(SignOfLife { after, longest }) = self.settings.sign_of_life else {
-            return Ok(());
-        };
-        let (read, silence) = (self.settings.activity.bytes_read(), self.silence);
-        if read != silence.read {
-            self.silence = Silence { read, ticks: 0 };
-            return Ok(());
-        }
-        self.silence.ticks = silence.ticks.saturating_add(ticks);
-        let is_over = |time| {
-            let time = self.settings.timeouts.ticks(time);
-            (silence.ticks < time, self.silence.ticks >= time)
-        };
-        let is_lost = is_over(after + longest).1;
-        if is_over(after) == (true, true) {
-            frame::push_frame(self.out.text(), kind::PING, 0, 0, b"anybody?");
-        }
-        match is_lost {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(()),
-        }
+        Ok(true)
     }
 
     /// Sends as much as the client takes, and lets the streams fill up again.

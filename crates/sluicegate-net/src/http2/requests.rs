@@ -107,19 +107,7 @@ where
         if is_last && length.is_some_and(|length| length > 0) {
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
-        self.settings.activity.begin_request();
-        let ready = &self.ready;
-        let slot = self.streams.open_stream(id, |slot| Stream {
-            id,
-            waker: ready.waker(slot),
-            handler: None,
-            gathering: None,
-            receiving: None,
-            sending: None,
-            window: SendWindow::new(0),
-            urgency: Urgency::default(),
-            is_head: false,
-        });
+        let slot = self.open_slot(id);
         if let Some(value) = parts.headers.get(PRIORITY) {
             self.streams
                 .set_urgency(slot, Urgency::parse(value.as_bytes()));
@@ -148,6 +136,23 @@ where
         let body = ClientBody::Stream(body);
         self.call_handler(slot, IncomingRequest { parts, end, body });
         Ok(())
+    }
+
+    /// A slot for a stream that begins.
+    fn open_slot(&mut self, id: u32) -> usize {
+        self.settings.activity.begin_request();
+        let ready = &self.ready;
+        self.streams.open_stream(id, |slot| Stream {
+            id,
+            waker: ready.waker(slot),
+            handler: None,
+            gathering: None,
+            receiving: None,
+            sending: None,
+            window: SendWindow::new(0),
+            urgency: Urgency::default(),
+            is_head: false,
+        })
     }
 
     /// Lets the handler run for the first time.

@@ -140,6 +140,5 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         },
         traces: None,
         warnings: Vec::new(),
-        value_files: Vec::new(),
     }
 }

@@ -17,6 +17,8 @@ mod handler;
 mod message_writer;
 pub mod messages;
 mod question;
+#[cfg(test)]
+mod reading_tests;
 mod side_services;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! Only the fields that we use are read, and nothing is copied. Whether a message is one, and what it
 //! means, is decided as prost decides it, whose types describe the same message to everybody else: of a
 //! field that occurs twice the last one counts, messages are merged, unknown fields are passed over,
-//! known ones of another wire type are errors. `tests.rs` compares the two.
+//! known ones of another wire type are errors. `reading_tests.rs` compares the two.
 
 use smallvec::SmallVec;
 

@@ -111,11 +111,7 @@ async fn answer_at(
     let is_admitted = matches!(body, ClientBody::Whole(_));
     if !is_admitted && let Err(problem) = admitted(state, route, &parts.headers) {
         call.refuse(&state.gate, DecisionAnswer::Unauthorized);
-        let mut reply = problem.reply();
-        if reply.status == StatusCode::UNAUTHORIZED {
-            reply.add_line(&header::WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"");
-        }
-        return unadmitted(reply);
+        return refused_stranger(&problem);
     }
     if let Route::Authorize(flavour) = route {
         // Drains the body so that the connection can be reused.
@@ -160,6 +156,15 @@ async fn answer_at(
         _ => Box::pin(json_call.answer(route, &body)).await,
     };
     answered.unwrap_or_else(|problem| problem.reply())
+}
+
+/// The answer to somebody without the token.
+fn refused_stranger(problem: &Problem) -> HttpReply {
+    let mut reply = problem.reply();
+    if reply.status == StatusCode::UNAUTHORIZED {
+        reply.add_line(&header::WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"");
+    }
+    unadmitted(reply)
 }
 
 /// Marks the answer to somebody who was not admitted.

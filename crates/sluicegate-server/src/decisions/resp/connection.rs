@@ -252,12 +252,7 @@ impl RespConnection {
                 break NextStep::Close;
             }
         };
-        if let Some(pending) = &mut pending {
-            while let Some((reply, protocol)) = pending.next().await {
-                reply.write(protocol, output);
-            }
-        }
-        drop(pending);
+        write_all_of(pending, output).await;
         input.advance(used);
         Ok(next)
     }
@@ -320,6 +315,19 @@ fn read_command<'a>(
             CommandResult::Ready(refused(state, mistake)),
             NextStep::Read,
         ),
+    }
+}
+
+/// Writes replies as they become ready, in their order.
+async fn write_all_of(
+    replies: Option<FuturesOrdered<impl Future<Output = (RespReply, RespVersion)>>>,
+    output: &mut Vec<u8>,
+) {
+    let Some(mut replies) = replies else {
+        return;
+    };
+    while let Some((reply, protocol)) = replies.next().await {
+        reply.write(protocol, output);
     }
 }
 
