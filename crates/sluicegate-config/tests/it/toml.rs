@@ -47,7 +47,6 @@ pub fn everything(config: &Config) -> String {
         switched_off,
         value_files,
         warnings,
-        value_files,
     } = config;
     let limits = (policy.limits(), policy.disabled());
     let front = (proxy, decisions, admin, client_ip, principals, access);
@@ -61,7 +60,6 @@ pub fn everything(config: &Config) -> String {
         traces,
         switched_off,
         warnings,
-        value_files,
     );
     format!("{front:#?}\n{limits:#?}\n{back:#?}")
 }
