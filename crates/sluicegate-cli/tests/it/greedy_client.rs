@@ -87,6 +87,7 @@ fn one_gateway_gets_half_of_the_connections_of_a_decision_listener() {
     let config = format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
+admin: {{ listen: '127.0.0.1:0' }}
 decisions: {{ resp: '127.0.0.1:0' }}
 limits: []
 ",

@@ -172,12 +172,7 @@ async fn send_in_turn(
             full.get_or_insert((server, share));
             continue;
         };
-        if forwarding.caller.is_http2 {
-            // A connection is dear, and a stream that its client resets in the same breath needs
-            // none. What has come with its header is followed first.
-            tokio::task::yield_now().await;
-        }
-        match Box::pin(dial::dial(server, forwarding.snapshot.connect_timeout())).await {
+        match Box::pin(dial_unless_reset(forwarding, server)).await {
             Ok(stream) => {
                 return Box::pin(send_over((stream, slot), forwarding, server, parts, body))
                     .await
@@ -194,11 +189,22 @@ async fn send_in_turn(
             .await
             .map(ForwardedResponse::of(server, share));
     }
-    Err(match unreachable {
-        Some(error) => ForwardFailure::Unreachable(error),
-        None if has_its_share => record_busy(forwarding),
-        None => ForwardFailure::NoRoute,
-    })
+    if has_its_share && unreachable.is_none() {
+        return Err(record_busy(forwarding));
+    }
+    Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+}
+
+/// Connects to a server. A connection is dear, and a stream that its client resets in the same breath
+/// needs none: what has come with its header is followed first.
+async fn dial_unless_reset(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+) -> Result<Transport, DialError> {
+    if forwarding.caller.is_http2 {
+        tokio::task::yield_now().await;
+    }
+    dial::dial(server, forwarding.snapshot.connect_timeout()).await
 }
 
 /// Waits until a server that has as many connections as it may, or as many streams as it allows, can

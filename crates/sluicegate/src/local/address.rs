@@ -135,7 +135,8 @@ impl LimitPaces {
     }
 }
 
-/// The keys of one stripe whose excess was forgiven within the last minute.
+/// The keys of one stripe whose excess was forgiven, and when: within the last minute, or longer ago
+/// and not yet forgotten.
 #[derive(Default)]
 pub(super) struct Forgivenesses(Vec<(u64, Timestamp)>);
 
@@ -145,17 +146,20 @@ impl Forgivenesses {
 
     /// Returns true when the excess of a counter may be forgiven now.
     pub(super) fn may_forgive(&mut self, id: CounterId<'_>, now: Timestamp) -> bool {
-        if self.0.is_empty() {
-            return true;
+        // Only when there are too many: a clock that goes back makes an old one recent again.
+        if self.0.len() == Self::KEYS_MAX {
+            self.0
+                .retain(|(_, at)| !algorithm::may_forgive(Some(*at), now));
         }
-        self.0
-            .retain(|(_, at)| !algorithm::may_forgive(Some(*at), now));
-        let is_known = |(hash, _): &(u64, Timestamp)| *hash == id.key_hash;
-        self.0.len() < Self::KEYS_MAX && !self.0.iter().any(is_known)
+        let forbids = |(hash, at): &(u64, Timestamp)| {
+            *hash == id.key_hash && !algorithm::may_forgive(Some(*at), now)
+        };
+        self.0.len() < Self::KEYS_MAX && !self.0.iter().any(forbids)
     }
 
     /// Remembers that the excess of a counter was forgiven now.
     pub(super) fn add(&mut self, id: CounterId<'_>, now: Timestamp) {
+        self.remove(id);
         self.0.push((id.key_hash, now));
     }
 
@@ -173,6 +177,17 @@ mod tests {
 
     fn id(key_hash: u64) -> CounterId<'static> {
         CounterId::of_limit(key_hash, "per-ip")
+    }
+
+    /// Another key of the stripe looks at the clock while it is ahead.
+    #[test]
+    fn a_clock_that_goes_back_forgives_nothing_twice() {
+        let mut forgiven = Forgivenesses::default();
+        let (now, later) = (Timestamp::from_nanos(1), Nanos::from_secs(3_600));
+        forgiven.add(id(1), now);
+        assert!(forgiven.may_forgive(id(2), now.after(later)));
+        assert!(forgiven.may_forgive(id(1), now.after(later)));
+        assert!(!forgiven.may_forgive(id(1), now));
     }
 
     #[test]
