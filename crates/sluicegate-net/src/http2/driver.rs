@@ -49,6 +49,9 @@ const RESETS_KEPT: usize = 128;
 /// Payload of the PING whose answer shows that the client knows of the end.
 const END_PING: [u8; 8] = *b"the end.";
 
+/// Says of which requests the whole body is gathered before the handler is called.
+pub(crate) type WholeBodyOf = Box<dyn Fn(&Parts) -> Option<WholeBodyBounds> + Send>;
+
 /// What a connection is served with.
 pub(crate) struct DriverSettings {
     /// The most bytes of a request's fields.
@@ -57,7 +60,7 @@ pub(crate) struct DriverSettings {
     pub(crate) bounds: BufferBounds,
     pub(crate) timeouts: TimeoutPolicy,
     /// Asks the handler whether it wants the whole body of a request.
-    pub(crate) whole_body: Box<dyn Fn(&Parts) -> Option<WholeBodyBounds> + Send>,
+    pub(crate) whole_body: WholeBodyOf,
     pub(crate) sign_of_life: Option<SignOfLife>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) counters: Arc<ConnectionCounters>,

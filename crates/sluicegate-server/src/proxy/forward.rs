@@ -28,16 +28,18 @@ use sluicegate_net::{
 };
 
 use super::body::BodySource;
+use super::candidates::CandidateServers;
 use super::connect::{NewConnection, ReadyConnection, record_busy, take_connection};
 use super::dial::{self, DialError};
 use super::forward_failure::ForwardFailure;
+use super::forwarded_response::ForwardedResponse;
 use super::grpc;
 use super::http2_forward;
 use super::rewrite::{self, Hop};
 use super::server_clock::ServerClock;
 use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
-use super::upstream::{ServerGroup, UpstreamServer};
+use super::upstream::UpstreamServer;
 
 /// The facts that every step of forwarding one request needs.
 pub(super) struct ForwardContext<'a> {
@@ -78,36 +80,6 @@ impl ForwardContext<'_> {
     }
 }
 
-/// A server's response, and the server that sent it.
-pub(super) struct ForwardedResponse {
-    pub(super) answer: HttpResponse<BodySource>,
-    pub(super) server: Arc<UpstreamServer>,
-    /// Held until the response has ended.
-    pub(super) share: ClientPermit,
-}
-
-impl ForwardedResponse {
-    fn of(
-        server: &Arc<UpstreamServer>,
-        share: ClientPermit,
-    ) -> impl FnOnce(HttpResponse<BodySource>) -> Self {
-        |mut answer| {
-            let mut share = share;
-            if let BodySource::Switched(Some(switched)) = &mut answer.body {
-                // It outlives the response.
-                let of_client = std::mem::replace(&mut share, ClientPermit::uncounted());
-                let slot = std::mem::replace(&mut switched.slot, Box::new(()));
-                switched.slot = Box::new((slot, of_client));
-            }
-            Self {
-                answer,
-                server: Arc::clone(server),
-                share,
-            }
-        }
-    }
-}
-
 /// Sends a request to one of its servers.
 ///
 /// Futures that are seldom needed are boxed, because every connection keeps the memory of the
@@ -129,7 +101,7 @@ async fn send_in_turn(
     forwarding: &ForwardContext<'_>,
     candidates: &CandidateServers<'_>,
     parts: &mut Parts,
-    body: ForwardedBody,
+    mut body: ForwardedBody,
     is_repeatable: bool,
 ) -> Result<ForwardedResponse, ForwardFailure> {
     // The server knows the client by its private connection, so no other will do.
@@ -150,23 +122,11 @@ async fn send_in_turn(
             full.get_or_insert((server, share));
             continue;
         };
-        match ready {
-            Some(ReadyConnection::Http2(stream)) => {
-                return Box::pin(http2_forward::send(forwarding, server, stream, parts, body))
-                    .await
-                    .map(ForwardedResponse::of(server, share));
+        if let Some(ready) = ready {
+            match send_ready(forwarding, server, ready, parts, body, is_repeatable).await {
+                Ok(answered) => return answered.map(ForwardedResponse::of(server, share)),
+                Err(unsent) => body = unsent,
             }
-            Some(ReadyConnection::Idle(exchange)) if !is_repeatable => {
-                return send(forwarding, server, exchange, parts, body)
-                    .await
-                    .map(ForwardedResponse::of(server, share));
-            }
-            Some(ReadyConnection::Idle(exchange)) => {
-                if let Some(answered) = send_repeatable(forwarding, server, exchange, parts).await {
-                    return answered.map(ForwardedResponse::of(server, share));
-                }
-            }
-            None => {}
         }
         let Some(slot) = server.slots.try_take() else {
             full.get_or_insert((server, share));
@@ -193,6 +153,30 @@ async fn send_in_turn(
         return Err(record_busy(forwarding));
     }
     Err(unreachable.map_or(ForwardFailure::NoRoute, ForwardFailure::Unreachable))
+}
+
+/// Sends a request over a connection that is open already. Gives the body back if the server has closed
+/// the connection at the same moment and the request can be sent again.
+async fn send_ready(
+    forwarding: &ForwardContext<'_>,
+    server: &UpstreamServer,
+    ready: ReadyConnection,
+    parts: &mut Parts,
+    body: ForwardedBody,
+    is_repeatable: bool,
+) -> Result<Result<HttpResponse<BodySource>, ForwardFailure>, ForwardedBody> {
+    match ready {
+        ReadyConnection::Http2(stream) => {
+            Ok(Box::pin(http2_forward::send(forwarding, server, stream, parts, body)).await)
+        }
+        ReadyConnection::Idle(exchange) if is_repeatable => {
+            let answered = send_repeatable(forwarding, server, exchange, parts).await;
+            answered.ok_or(body)
+        }
+        ReadyConnection::Idle(exchange) => {
+            Ok(send(forwarding, server, exchange, parts, body).await)
+        }
+    }
 }
 
 /// Connects to a server. A connection is dear, and a stream that its client resets in the same breath
@@ -276,51 +260,6 @@ fn record_dial_error(
             record_unreachable(forwarding, server, &error);
             Some(error)
         }
-    }
-}
-
-/// The servers that a request may go to.
-struct CandidateServers<'a> {
-    /// The one that the limits service names. The others are for the case that none of its
-    /// addresses may be dialled, and for no other failure of it.
-    named: Option<Arc<UpstreamServer>>,
-    /// Those of its route; `None` when no route covers it.
-    route: Option<&'a ServerGroup>,
-}
-
-impl<'a> CandidateServers<'a> {
-    fn find(forwarding: &ForwardContext<'a>, path: &str) -> Result<Self, ForwardFailure> {
-        let ForwardContext {
-            caller,
-            snapshot,
-            host,
-            routing,
-            ..
-        } = *forwarding;
-        let backend = routing.and_then(|routing| routing.backend.as_ref());
-        let named = backend.map(|backend| caller.handler.backend_server(&snapshot.gate, backend));
-        let named = named.transpose().map_err(ForwardFailure::NoBackend)?;
-        let route = snapshot.routes.group(host, path).map(|group| &**group);
-        Ok(Self { named, route })
-    }
-
-    /// The connection that belongs to the client, if it has one to any of these servers.
-    fn private_connection(
-        &self,
-        caller: &ClientConnection,
-    ) -> Option<(&Arc<UpstreamServer>, Exchange)> {
-        let private = caller.private_connections()?;
-        let of_route = self.route.into_iter().flat_map(ServerGroup::servers);
-        self.named
-            .iter()
-            .chain(of_route)
-            .find_map(|server| Some((server, private.take(Some(server.id?))?)))
-    }
-
-    /// The servers in the order in which the request should try them.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<UpstreamServer>> {
-        let of_route = self.route.into_iter().flat_map(ServerGroup::in_turn);
-        self.named.iter().chain(of_route)
     }
 }
 

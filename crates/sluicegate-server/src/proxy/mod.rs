@@ -3,11 +3,13 @@
 //! The network engine reads requests and writes responses; `service.rs` is its handler.
 
 mod body;
+mod candidates;
 mod client_bound;
 mod connect;
 mod dial;
 mod forward;
 mod forward_failure;
+mod forwarded_response;
 mod grpc;
 mod http2_forward;
 mod refused_requests;

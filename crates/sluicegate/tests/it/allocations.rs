@@ -56,7 +56,8 @@ fn per_ip() -> Limit {
 }
 
 fn api() -> Limit {
-    Limit::per_client("api", Quota::per_hour(20)).matching(Match::path("/api").unwrap())
+    Limit::per_client("api", Quota::per_hour(20))
+        .matching(Match::path("/api").expect("a plain path"))
 }
 
 fn by_key() -> Limit {

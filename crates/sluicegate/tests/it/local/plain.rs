@@ -14,9 +14,9 @@ fn policies() -> Vec<Policy> {
     let all = || Limit::new("all", Quota::per_second(5).burst(23));
     let api = || {
         Limit::per_client("api", Quota::per_second(1).burst(7))
-            .matching(Match::path("/api").unwrap())
+            .matching(Match::path("/api").expect("a plain path"))
     };
-    let window = Quota::fixed_window(11, Nanos::SECOND).unwrap();
+    let window = Quota::fixed_window(11, Nanos::SECOND).expect("a window of a second");
     [
         vec![per_ip()],
         vec![all()],
@@ -27,7 +27,7 @@ fn policies() -> Vec<Policy> {
         vec![per_ip(), Limit::per_client("window", window)],
         vec![per_ip(), api(), all()],
     ]
-    .map(|limits| Policy::new(limits).unwrap())
+    .map(|limits| Policy::new(limits).expect("plain names"))
     .into()
 }
 

@@ -137,7 +137,7 @@ fn take_all_or_nothing(key: KeyPart) {
         Limit::new("all", Quota::per_day(1_000)),
         Limit::new("by-caller", Quota::per_day(300)).key([key]),
     ])
-    .unwrap();
+    .expect("plain names");
     let limiter = Limiter::new(policy, LocalStore::default(), ManualClock::new(START));
     let hosts = ["a", "b", "c", "d", "e"];
     let by_host: Vec<AtomicU64> = hosts.iter().map(|_| AtomicU64::new(0)).collect();
