@@ -132,10 +132,11 @@ pub fn parse(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Reads an IPv6 address without brackets; a zone is dropped.
+/// Reads an IPv6 address without brackets; a zone is dropped, if it is one (RFC 6874).
 fn parse_v6(text: &str) -> Option<IpAddr> {
     let (address, zone) = text.split_once('%').unwrap_or((text, "0"));
-    if zone.is_empty() {
+    let is_of_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+    if zone.is_empty() || !zone.bytes().all(is_of_zone) {
         return None;
     }
     let v6: Ipv6Addr = address.parse().ok()?;
@@ -246,6 +247,8 @@ mod tests {
             "[2001:db8::1]x",
             "[2001:db8::1]:",
             "2001:db8::1%",
+            "2001:db8::1%a b",
+            "[2001:db8::1%5for=r=[2001:db8::2]:80",
             "2001:db8::g",
             "a.example",
             "203.0.113.7/32",
