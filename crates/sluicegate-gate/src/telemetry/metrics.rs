@@ -20,12 +20,12 @@ mod labels;
 mod limits;
 mod process;
 mod prometheus_text;
+mod shards;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
@@ -38,6 +38,7 @@ use durations::DurationHistogram;
 use labels::{LabelCounters, LabelPairCounters};
 use limits::LimitSeries;
 use process::ProcessCollector;
+use shards::Counter;
 
 pub use collectors::{CollectedCounts, OrderCounts};
 pub use labels::{

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use sluicegate_core::Policy;
 
 use super::labels::{BanDrop, LabelCounters};
+use super::shards::Counter;
 
 /// The series of every limit that ever banned, up to [`LIMITS_MAX`]. Counted off the path of
 /// requests, so a lock is no loss.

@@ -1,7 +1,8 @@
 //! A histogram of durations without a lock.
 //!
-//! Each bucket is an atomic of its own, and a request adds to one bucket and to the sum. The
-//! histogram of the library takes a lock for each value, which all cores would share.
+//! Each bucket is an atomic of its own, and a request adds to one bucket and to the sum, in the shard
+//! of its thread. The histogram of the library takes a lock for each value, which all cores would
+//! share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +13,27 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::exemplars::Exemplars;
+use super::shards::Shards;
 
 /// How long requests took. Clones share the counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DurationHistogram(Arc<DurationBuckets>);
+pub(super) struct DurationHistogram(Arc<DurationCounts>);
 
 /// The counts behind all clones.
+#[derive(Debug, Default)]
+struct DurationCounts {
+    shards: Shards<DurationBuckets>,
+    /// The latest trace of each bucket.
+    exemplars: Exemplars<{ BOUNDS_US.len() + 1 }>,
+}
+
+/// The counts of one shard.
 #[derive(Debug, Default)]
 struct DurationBuckets {
     /// One for each bound, and one for longer durations. Not cumulative; the encoder adds them up.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
     /// In microseconds. With 10,000 requests at a time it overflows after 58 years.
     sum_us: AtomicU64,
-    /// The latest trace of each bucket.
-    exemplars: Exemplars<{ BOUNDS_US.len() + 1 }>,
 }
 
 /// The upper bounds of the buckets in microseconds, inclusive.
@@ -39,8 +47,9 @@ impl DurationHistogram {
     pub(super) fn add(&self, took: Duration, trace_id: Option<String>) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
-        self.0.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.0.sum_us.fetch_add(micros, Ordering::Relaxed);
+        let shard = self.0.shards.own();
+        shard.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        shard.sum_us.fetch_add(micros, Ordering::Relaxed);
         if let Some(trace_id) = trace_id {
             self.0.exemplars.put(bucket, trace_id, took);
         }
@@ -58,15 +67,17 @@ impl EncodeMetric for DurationHistogram {
             .iter()
             .map(|bound| seconds(*bound))
             .chain([f64::INFINITY]);
-        let counts = self
-            .0
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed));
+        let in_all = |count: &dyn Fn(&DurationBuckets) -> &AtomicU64| -> u64 {
+            let shards = self.0.shards.all();
+            shards
+                .map(|shard| count(shard).load(Ordering::Relaxed))
+                .sum()
+        };
+        let counts = (0..=BOUNDS_US.len()).map(|bucket| in_all(&|shard| &shard.buckets[bucket]));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         // The sum of what was just read, so that the count always agrees with the buckets.
         let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = seconds(self.0.sum_us.load(Ordering::Relaxed));
+        let sum = seconds(in_all(&|shard| &shard.sum_us));
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 

@@ -7,10 +7,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use sluicegate_net::ConnectionRefusal;
+
+use super::shards::Counter;
 
 /// A label with a closed set of values.
 pub trait Label: Copy + fmt::Debug + 'static {

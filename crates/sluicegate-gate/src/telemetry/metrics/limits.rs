@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{AdHoc, Charge, Outcome, Policy};
 
 use super::labels::{Label, LimitOutcome};
+use super::shards::Counter;
 
 /// The series of every limit that was ever in a policy, up to [`LIMITS_MAX`]. Clones share them.
 #[derive(Clone)]
