@@ -172,6 +172,11 @@ impl Decision {
         self.degraded
     }
 
+    /// Returns true when the outcomes index the limits of this very policy.
+    pub fn is_under(&self, policy: &Arc<Policy>) -> bool {
+        Arc::ptr_eq(&self.policy, policy)
+    }
+
     /// One entry per charge, in the order of the charges; `None` for a charge that went unchecked.
     pub fn entries(&self) -> &[Option<LimitOutcome>] {
         &self.entries

@@ -72,13 +72,14 @@ impl Snapshot {
             has_bans: limits.any(|limit| limit.ban.is_some() && limit.mode == Mode::Enforce),
             key_headers: KeyHeaders::of(Arc::clone(&policy)),
             counts: metrics.limits(&policy),
+            headers: ResponseHeaders::new(config.response.headers.iter().copied())
+                .prepared_for(&policy),
             policy,
             client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied())
                 .header(config.client_ip.header),
             trusted_proxies: config.client_ip.trusted_proxies.clone(),
             auth: auth.counted_in(Arc::clone(metrics)),
             access: AccessLists::new(&config.access),
-            headers: ResponseHeaders::new(config.response.headers.iter().copied()),
             body: config.response.body,
             external: external.map(|service| service.for_store(config.store.on_failure)),
             log_access: config.log.access,

@@ -9,9 +9,14 @@
 //!   ours is appended. The `X-` headers have room for one limit: the tighter one is told, and the
 //!   headers of the other are removed, so that no response mixes two limits.
 
-use http::header::HeaderName;
-use sluicegate_core::{Decision, HeaderStyle, Limit, LimitOutcome, Mode, Nanos};
+mod prepared;
 
+use std::sync::Arc;
+
+use http::header::HeaderName;
+use sluicegate_core::{Decision, HeaderStyle, Limit, LimitOutcome, Mode, Nanos, Policy, Quota};
+
+use self::prepared::PreparedLines;
 use super::response_fields::{ResponseFields, push_number};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -62,12 +67,13 @@ pub enum IetfDraft {
 /// # })
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ResponseHeaders {
     /// `None` leaves [`HeaderStyle::Ietf`] out.
     ietf: Option<IetfDraft>,
     x_ratelimit: bool,
     clear: bool,
+    prepared: Option<Arc<PreparedLines>>,
 }
 
 impl ResponseHeaders {
@@ -77,6 +83,7 @@ impl ResponseHeaders {
             ietf: None,
             x_ratelimit: false,
             clear: false,
+            prepared: None,
         };
         for style in styles {
             match style {
@@ -92,6 +99,25 @@ impl ResponseHeaders {
     #[must_use]
     pub fn draft(mut self, draft: IetfDraft) -> Self {
         self.ietf = self.ietf.map(|_| draft);
+        self.prepared = None;
+        self
+    }
+
+    /// The same headers, with the lines of this policy's limits prepared: a response whose head is
+    /// text takes them as they are. Decisions under another policy are written all the same.
+    ///
+    /// ```
+    /// use sluicegate::http::ResponseHeaders;
+    /// use sluicegate::{Limit, Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local([Limit::new("all", Quota::per_second(5))])?;
+    /// let headers = ResponseHeaders::default().prepared_for(&limiter.policy());
+    /// # let _ = headers;
+    /// # Ok::<(), sluicegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub fn prepared_for(mut self, policy: &Arc<Policy>) -> Self {
+        self.prepared = Some(Arc::new(PreparedLines::new(&self, policy)));
         self
     }
 
@@ -102,6 +128,13 @@ impl ResponseHeaders {
     /// their own. The others have room for one limit: they stay if they leave the caller less, and
     /// are replaced if not.
     pub fn write(&self, decision: &Decision, headers: &mut impl ResponseFields) {
+        let prepared = self.prepared.as_ref();
+        if let Some((lines, charged)) = prepared.and_then(|prepared| prepared.of(decision))
+            && !(self.x_ratelimit && has_x_lines(headers))
+        {
+            headers.append_lines(|text| lines.write(text, charged));
+            return;
+        }
         let Some((limit, charged)) = decision.tightest() else {
             return;
         };
@@ -146,6 +179,16 @@ impl ResponseHeaders {
         }
     }
 }
+
+impl PartialEq for ResponseHeaders {
+    /// What is prepared changes nothing about what is written.
+    fn eq(&self, other: &Self) -> bool {
+        let styles = |headers: &Self| (headers.ietf, headers.x_ratelimit, headers.clear);
+        styles(self) == styles(other)
+    }
+}
+
+impl Eq for ResponseHeaders {}
 
 impl Default for ResponseHeaders {
     fn default() -> Self {
@@ -205,6 +248,12 @@ fn has_less_left(headers: &impl ResponseFields, charged: &LimitOutcome) -> bool 
     remaining_there.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
 }
 
+/// Returns true when the response has one of the headers that have room for one limit only.
+fn has_x_lines(headers: &impl ResponseFields) -> bool {
+    let is_there = |name: &HeaderName| headers.value(name).is_some();
+    is_there(&X_REMAINING) || is_there(&X_LIMIT) || is_there(&X_RESET) || is_there(&X_CLEAR)
+}
+
 /// Writes the list of all enforced limits: `"per-ip";q=200;w=2, "api";q=20;w=2`.
 fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
     let enforced = decision
@@ -214,25 +263,33 @@ fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
         if index > 0 {
             text.extend_from_slice(b", ");
         }
-        push_member(text, limit);
-        push_parameter(text, b";q=", charged.quota.limit());
-        let window = charged.quota.window();
-        if window >= Nanos::SECOND {
-            push_parameter(text, b";w=", window.as_secs_ceil());
-        }
+        push_policy_member(text, limit, &charged.quota);
+    }
+}
+
+/// Writes one limit of the list: `"per-ip";q=200;w=2`.
+fn push_policy_member(text: &mut Vec<u8>, limit: &Limit, quota: &Quota) {
+    push_member(text, limit);
+    push_parameter(text, b";q=", quota.limit());
+    let window = quota.window();
+    if window >= Nanos::SECOND {
+        push_parameter(text, b";w=", window.as_secs_ceil());
     }
 }
 
 /// Writes the state of the tightest limit: `"per-ip";r=199;t=1`.
 fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) {
-    let until = if charged.outcome.is_allowed() {
-        charged.outcome.reset_after()
-    } else {
-        wait(charged)
-    };
     push_member(text, limit);
     push_parameter(text, b";r=", charged.outcome.remaining());
-    push_parameter(text, b";t=", until.as_secs_ceil());
+    push_parameter(text, b";t=", until(charged).as_secs_ceil());
+}
+
+/// The time that `t` tells: until a denied request passes, or until the quota is full.
+fn until(charged: &LimitOutcome) -> Nanos {
+    match charged.outcome.is_allowed() {
+        true => charged.outcome.reset_after(),
+        false => wait(charged),
+    }
 }
 
 /// Writes the name of a limit as a string of RFC 9651. A policy's names are letters, digits, `.`,
@@ -244,10 +301,15 @@ fn push_member(text: &mut Vec<u8>, limit: &Limit) {
 }
 
 fn push_parameter(text: &mut Vec<u8>, name: &[u8; 3], value: u64) {
+    text.extend_from_slice(name);
+    push_number(text, structured(value));
+}
+
+/// The number as a structured field can tell it.
+fn structured(value: u64) -> u64 {
     /// The largest integer of a structured field has fifteen digits.
     const INTEGER_MAX: u64 = 999_999_999_999_999;
-    text.extend_from_slice(name);
-    push_number(text, value.min(INTEGER_MAX));
+    value.min(INTEGER_MAX)
 }
 
 /// Writes seconds with up to three decimals, rounded up: `1`, `0.25`, `12.001`.

@@ -48,6 +48,23 @@ pub trait ResponseFields {
     /// Adds a line. `value` writes the bytes of its value: text without control characters.
     fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>));
 
+    /// Adds lines that `write` writes as HTTP/1 sends them: names in lower case, `: `, the value, CR
+    /// LF. A head that is text takes them in one go.
+    fn append_lines(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = Vec::new();
+        write(&mut lines);
+        for line in lines.split(|byte| *byte == b'\n') {
+            let line = line.trim_ascii_end();
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+                continue;
+            };
+            if let Ok(name) = HeaderName::from_bytes(&line[..colon]) {
+                let value = line[colon + 1..].trim_ascii_start();
+                self.append(&name, |text| text.extend_from_slice(value));
+            }
+        }
+    }
+
     /// Adds a line in place of all lines with the same name.
     fn replace(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
         self.remove(name);

@@ -66,7 +66,11 @@ fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let is_address = text.starts_with('[');
     let length = match is_address {
         true => text.rfind(']')? + 1,
-        false => text.find(':').unwrap_or(text.len()),
+        // Names are short: a loop is quicker than a search for a character.
+        false => {
+            let colon = text.bytes().position(|byte| byte == b':');
+            colon.unwrap_or(text.len())
+        }
     };
     let (host, port) = text.split_at(length);
     let is_port = port.is_empty()
