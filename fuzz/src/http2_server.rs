@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use sluicegate_config::Bounds;
 use sluicegate_net::{
     Connection, ConnectionSettings, Handler, HttpResponse, HttpServer, HttpTimeouts,
-    IncomingRequest, TimeoutPolicy, Transport, validate,
+    IncomingRequest, TimeoutPolicy, Transport,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -99,13 +99,14 @@ impl Handler for CheckingHandler {
 
     async fn handle(
         _: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<Full<Bytes>> {
         let IncomingRequest { parts, end, body } = request;
+        let body = std::mem::take(body);
         for value in parts.headers.values() {
             assert!(fits_one_line(value.as_bytes()), "{value:?}");
         }
-        let is_valid = |end| validate(&parts, end, &BOUNDS, true).is_ok();
+        let is_valid = |end| parts.validate(end, &BOUNDS, true).is_ok();
         if end.is_ok_and(is_valid) {
             let connection = ["connection", "transfer-encoding", "upgrade", "keep-alive"];
             assert!(

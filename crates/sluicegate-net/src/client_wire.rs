@@ -29,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
 use crate::lingering::Lingering;
+use crate::request_parts::RequestParts;
 use crate::wire::Framing;
 
 /// A client's connection. Clones share it: the server loop has one, and so has the body of the
@@ -134,19 +135,20 @@ impl ClientWire {
         let _ = poll_fn(|cx| self.state().io.poll_readable(cx)).await;
     }
 
-    /// Reads the next request's head; `None` when there is none and the connection is closing.
-    /// `keeps_bytes` tells whether a head keeps the bytes it was read from.
+    /// Reads the next request's head into `parts`; `None` when there is none and the connection is
+    /// closing. `keeps_bytes` tells whether a head keeps the bytes it was read from.
     pub(crate) async fn read_head(
         &self,
         activity: &Activity,
         bounds: &Bounds,
         keeps_bytes: impl Fn() -> bool,
+        parts: &mut RequestParts,
     ) -> Result<Option<RequestHead>, HeadError> {
         // Some of it may have come while the last request was answered; its time runs from now.
         if !self.state().input.is_empty() {
             activity.record_read(0, ReadKind::Partial);
         }
-        poll_fn(|cx| self.poll_head(cx, bounds, &keeps_bytes)).await
+        poll_fn(|cx| self.poll_head(cx, bounds, &keeps_bytes, parts)).await
     }
 
     fn poll_head(
@@ -154,13 +156,14 @@ impl ClientWire {
         cx: &mut Context<'_>,
         bounds: &Bounds,
         keeps_bytes: impl Fn() -> bool,
+        parts: &mut RequestParts,
     ) -> Poll<Result<Option<RequestHead>, HeadError>> {
         let mut state = self.state();
         loop {
             let WireState {
                 head_reader, input, ..
             } = &mut *state;
-            if let Some(head) = head_reader.take(input, bounds, &keeps_bytes)? {
+            if let Some(head) = head_reader.take(input, bounds, &keeps_bytes, parts)? {
                 return Poll::Ready(Ok(Some(head)));
             }
             if self.has_reached(WireEnd::Closing) && !state.has_unread() {

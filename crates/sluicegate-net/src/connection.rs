@@ -208,9 +208,9 @@ async fn serve_http2<H: Handler>(
         counters: Arc::clone(supervisor.counters()),
         task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
     };
-    let begin = move |request| {
+    let begin = move |mut request| {
         let connection = Arc::clone(&connection);
-        async move { H::handle(&connection, request).await }
+        async move { H::handle(&connection, &mut request).await }
     };
     let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round

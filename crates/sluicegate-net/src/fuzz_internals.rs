@@ -13,6 +13,7 @@ use sluicegate_config::Bounds;
 use crate::client_wire::{HeadError, RequestHeadReader};
 use crate::hpack::{Decoder, Field, FieldName, FieldValue, push_field};
 use crate::http1_client::take_response_head;
+use crate::request_parts::RequestParts;
 use crate::validate::{BodyEnd, InvalidRequest};
 use crate::wire::{ChunkDecoder, Decoded, Framing};
 
@@ -40,9 +41,10 @@ impl HeadParser {
         input: &mut BytesMut,
         bounds: &Bounds,
     ) -> Result<Option<ParsedHead>, StatusCode> {
-        match self.0.take(input, bounds, || false) {
+        let mut parts = RequestParts::none();
+        match self.0.take(input, bounds, || false, &mut parts) {
             Ok(head) => Ok(head.map(|head| ParsedHead {
-                parts: head.parts,
+                parts: parts.into_inner(),
                 end: head.end,
                 keep_alive: head.reply.keep_alive,
             })),

@@ -19,6 +19,7 @@ use crate::activity::Activity;
 use crate::client_connections::ClientPermit;
 use crate::http1_client::PrivateConnections;
 use crate::request_body::ClientBody;
+use crate::request_parts::RequestParts;
 use crate::response::HttpResponse;
 use crate::upgrade::SwitchedServer;
 use crate::validate::{self, BodyEnd, InvalidRequest};
@@ -35,9 +36,12 @@ pub trait Handler: Send + Sync + Sized + 'static {
     ///
     /// A request whose `end` is an error must be answered with a response that closes the
     /// connection: the next request cannot be found.
+    ///
+    /// The request stays with its connection, which uses its memory again for the next one. A handler
+    /// that has to keep it takes it out ([`IncomingRequest::take`]).
     fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> impl Future<Output = HttpResponse<Self::Body>> + Send;
 
     /// Asked when a client has sent something that is not HTTP: false closes its connection without
@@ -128,11 +132,46 @@ impl<H> Connection<H> {
 /// A request whose head has come.
 pub struct IncomingRequest {
     /// The head.
-    pub parts: Parts,
+    pub parts: RequestParts,
     /// End of the body by its headers, or the reason why it is in doubt.
     pub end: Result<BodyEnd, InvalidRequest>,
     /// The body, which is read when it is polled.
     pub body: ClientBody,
+}
+
+impl IncomingRequest {
+    /// A request of HTTP/2, whose headers nobody remembers.
+    pub(crate) fn new(
+        parts: Parts,
+        end: Result<BodyEnd, InvalidRequest>,
+        body: ClientBody,
+    ) -> Self {
+        Self {
+            parts: parts.into(),
+            end,
+            body,
+        }
+    }
+
+    /// A place for a request that has not come yet.
+    pub(crate) fn none() -> Self {
+        Self {
+            parts: RequestParts::none(),
+            end: Ok(BodyEnd::None),
+            body: ClientBody::default(),
+        }
+    }
+
+    /// The request, for a handler that needs it longer than it runs.
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::none())
+    }
+
+    /// Lets go of all that the request holds, but for headers that may come again.
+    pub(crate) fn end(&mut self) {
+        self.body = ClientBody::default();
+        self.parts.end();
+    }
 }
 
 /// The body of a response.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tokio::task::yield_now;
 
-use crate::client_wire::{ClientWire, HeadError, RequestHead, WireBody};
+use crate::client_wire::{ClientWire, HeadError, ReplyOptions, WireBody};
 use crate::handler::{Connection, Handler, IncomingRequest, ResponseBody};
 use crate::request_body::ClientBody;
 use crate::turn::Turns;
@@ -58,13 +58,21 @@ pub(crate) async fn serve<H: Handler>(
 ) -> Http1End {
     let mut outgoing = Outgoing::default();
     let mut turns = Turns::default();
+    let mut request = IncomingRequest::none();
     loop {
         let keeps_bytes = || connection.handler.keeps_head_bytes();
-        let head = match wire
-            .read_head(&connection.activity, &connection.bounds, keeps_bytes)
+        let (activity, bounds) = (&connection.activity, &connection.bounds);
+        let reply = match wire
+            .read_head(activity, bounds, keeps_bytes, &mut request.parts)
             .await
         {
-            Ok(Some(head)) => head,
+            Ok(Some(head)) => {
+                request.end = head.end;
+                if wire.begin_body(head.framing, head.reply.expects_continue) {
+                    request.body = ClientBody::Wire(WireBody::new(wire.clone()));
+                }
+                head.reply
+            }
             Err(HeadError::Closed) => return Http1End::Finished,
             Ok(None) => {
                 wire.linger().await;
@@ -85,8 +93,9 @@ pub(crate) async fn serve<H: Handler>(
         // Until the connection is ready for the next request: a connection that lingers is not
         // idle, and must not be put to rest as one.
         let _request = connection.activity.request();
-        match answer(wire, connection, head, &mut outgoing).await {
+        match answer(wire, connection, &mut request, reply, &mut outgoing).await {
             AfterResponse::ReadNext => {
+                request.end();
                 turns.count();
                 if !wire.has_buffered() {
                     turns.rest();
@@ -108,21 +117,10 @@ pub(crate) async fn serve<H: Handler>(
 async fn answer<H: Handler>(
     wire: &ClientWire,
     connection: &Arc<Connection<H>>,
-    head: RequestHead,
+    request: &mut IncomingRequest,
+    reply: ReplyOptions,
     outgoing: &mut Outgoing<H::Body>,
 ) -> AfterResponse {
-    let RequestHead {
-        parts,
-        end,
-        framing,
-        reply,
-    } = head;
-    let body = if wire.begin_body(framing, reply.expects_continue) {
-        ClientBody::Wire(WireBody::new(wire.clone()))
-    } else {
-        ClientBody::Empty
-    };
-    let request = IncomingRequest { parts, end, body };
     let response = wire
         .unless_closed(pin!(H::handle(connection, request)))
         .await;

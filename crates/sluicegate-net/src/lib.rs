@@ -28,7 +28,7 @@
 //!
 //!     async fn handle(
 //!         connection: &Arc<Connection<Self>>,
-//!         request: IncomingRequest,
+//!         request: &mut IncomingRequest,
 //!     ) -> HttpResponse<Full<Bytes>> {
 //!         let words = format!("{} asked for {}", connection.peer, request.parts.uri.path());
 //!         let mut response = HttpResponse::plain_text(StatusCode::OK, words);
@@ -136,6 +136,7 @@ mod overload;
 mod proxy_protocol;
 mod rare_event;
 mod request_body;
+mod request_parts;
 mod response;
 mod slots;
 mod stall_timeout;
@@ -171,6 +172,7 @@ pub use lingering::Lingering;
 pub use overload::{OverloadStage, OverloadState, ShedConnection};
 pub use rare_event::{First, RareEvent};
 pub use request_body::{ClientBody, ForwardedBody, TrailerFilter, WholeBody};
+pub use request_parts::RequestParts;
 pub use response::{HttpResponse, ResponseLines};
 pub use slots::NoSlot;
 pub use stall_timeout::StallTimeout;

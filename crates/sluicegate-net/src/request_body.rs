@@ -17,8 +17,10 @@ use crate::upload::{StalledUpload, UploadPace, UploadProgress};
 
 /// The body of a request as the client sends it. It is read from the connection when it is
 /// polled; nothing is buffered ahead.
+#[derive(Default)]
 pub enum ClientBody {
     /// The request has no body.
+    #[default]
     Empty,
     /// A body over HTTP/1.
     Wire(WireBody),

@@ -246,6 +246,14 @@ impl ResponseLines {
         HeaderText(&mut self.own).line(name.as_str(), value);
     }
 
+    /// Adds lines that `write` writes as they are sent: names in lower case, each line with its CR LF.
+    pub fn append_lines(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.own.capacity() == 0 {
+            self.own.reserve(Self::OWN_BYTES);
+        }
+        write(&mut self.own);
+    }
+
     /// Adds a line in the place of those that a server sent under this name.
     pub fn replace(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
         self.remove(name);

@@ -29,10 +29,25 @@ pub fn validate(
     bounds: &Bounds,
     is_http2: bool,
 ) -> Result<(), InvalidRequest> {
+    check_request(parts, end, bounds, is_http2)?;
+    check_lines(parts, is_http2)
+}
+
+/// The part of it that no header line decides alone: method, target, sizes and the body.
+pub(crate) fn check_request(
+    parts: &Parts,
+    end: BodyEnd,
+    bounds: &Bounds,
+    is_http2: bool,
+) -> Result<(), InvalidRequest> {
     framing::check(parts, end, bounds)?;
     check_method(&parts.method)?;
     check_size(parts, bounds)?;
-    check_target(parts, is_http2)?;
+    check_target(parts, is_http2)
+}
+
+/// The part of it that depends on the header lines, the version and the host in the target.
+pub(crate) fn check_lines(parts: &Parts, is_http2: bool) -> Result<(), InvalidRequest> {
     if is_http2 {
         check_blanks(parts)?;
     }

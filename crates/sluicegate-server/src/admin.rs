@@ -215,7 +215,7 @@ impl Handler for AdminConnection {
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<AdminBody> {
         let Self {
             service,
@@ -223,7 +223,7 @@ impl Handler for AdminConnection {
             streams,
         } = &*connection.handler;
         share.heard();
-        let IncomingRequest { parts, end, body } = request;
+        let IncomingRequest { parts, end, body } = request.take();
         let valid = end.and_then(|_| connection.check_size(&parts));
         let checked = || {
             service

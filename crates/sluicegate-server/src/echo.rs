@@ -87,13 +87,9 @@ impl Handler for Echo {
     /// Writes the request's line, its headers and the length of its body.
     async fn handle(
         _: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<Full<Bytes>> {
-        let IncomingRequest {
-            parts,
-            end,
-            mut body,
-        } = request;
+        let IncomingRequest { parts, end, body } = request;
         let mut words = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
         for (name, value) in &parts.headers {
             let value = String::from_utf8_lossy(value.as_bytes());

@@ -27,7 +27,7 @@ impl Handler for PathHandler {
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<Full<Bytes>> {
         connection.handler.requests.fetch_add(1, Ordering::Relaxed);
         let path = request.parts.uri.path().to_owned();

@@ -93,7 +93,7 @@ where
             Some(error) => Err(error),
         };
         let body = ClientBody::Whole(WholeBody::new(whole));
-        self.call_handler(slot, IncomingRequest { parts, end, body });
+        self.call_handler(slot, IncomingRequest::new(parts, end, body));
     }
 
     /// Gives up the bodies whose time is over, and sees to it that the task is woken for the next.

@@ -117,7 +117,7 @@ where
         stream.is_head = parts.method == Method::HEAD;
         if is_last {
             let body = ClientBody::Empty;
-            self.call_handler(slot, IncomingRequest { parts, end, body });
+            self.call_handler(slot, IncomingRequest::new(parts, end, body));
             return Ok(());
         }
         let receiving = stream.receiving.insert(Receiving {
@@ -134,7 +134,7 @@ where
         let (sender, body) = stream_body(length, stream.waker.clone());
         receiving.body = Some(sender);
         let body = ClientBody::Stream(body);
-        self.call_handler(slot, IncomingRequest { parts, end, body });
+        self.call_handler(slot, IncomingRequest::new(parts, end, body));
         Ok(())
     }
 

@@ -60,17 +60,18 @@ impl Handler for TestHandler {
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<TestBody> {
         connection.handler.requests.fetch_add(1, Ordering::Relaxed);
-        let body = match request.parts.uri.path() {
+        let IncomingRequest { parts, body, .. } = request.take();
+        let body = match parts.uri.path() {
             "/endless" => TestBody::Endless(Arc::clone(&connection.handler.asked)),
-            "/echo" => match request.body.collect().await {
+            "/echo" => match body.collect().await {
                 Ok(body) => TestBody::Once(Some(body.to_bytes())),
                 Err(_) => TestBody::Once(None),
             },
             "/deaf" => {
-                drop(request.body);
+                drop(body);
                 // bounded wait: the clock is paused
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 TestBody::Once(Some(Bytes::from_static(b"deaf")))
@@ -78,7 +79,7 @@ impl Handler for TestHandler {
             "/never" => std::future::pending().await,
             "/trailers" => TestBody::WithTrailers(0),
             "/whole" => {
-                let ClientBody::Whole(body) = request.body else {
+                let ClientBody::Whole(body) = body else {
                     panic!("the handler waits for it");
                 };
                 TestBody::Complete(match body.into_bytes() {

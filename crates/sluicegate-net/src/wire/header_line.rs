@@ -47,6 +47,12 @@ impl ByteRange {
         (self.end - self.start) as usize
     }
 
+    /// The same for a text that lacks the first `before` bytes.
+    pub(crate) fn range_behind(self, before: usize) -> Range<usize> {
+        let Range { start, end } = self.range();
+        start - before..end - before
+    }
+
     /// The part as an index for slices.
     pub(crate) fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize

@@ -23,7 +23,7 @@ use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::http2_client;
 use sluicegate_net::{
     ClientBody, ClientPermit, ConnectionRefusal, ConnectionSlot, Exchange, ExchangeBody,
-    ExchangeError, ForwardedBody, HttpResponse, Transport, UploadMonitor, UploadPace,
+    ExchangeError, ForwardedBody, HttpResponse, RequestParts, Transport, UploadMonitor, UploadPace,
     UploadProgress, UploadState,
 };
 
@@ -86,7 +86,7 @@ impl ForwardContext<'_> {
 /// request's future.
 pub(super) async fn forward(
     forwarding: &ForwardContext<'_>,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ClientBody,
 ) -> Result<ForwardedResponse, ForwardFailure> {
     let candidates = CandidateServers::find(forwarding, parts.uri.path())?;
@@ -100,7 +100,7 @@ pub(super) async fn forward(
 async fn send_in_turn(
     forwarding: &ForwardContext<'_>,
     candidates: &CandidateServers<'_>,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     mut body: ForwardedBody,
     is_repeatable: bool,
 ) -> Result<ForwardedResponse, ForwardFailure> {
@@ -161,7 +161,7 @@ async fn send_ready(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     ready: ReadyConnection,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
     is_repeatable: bool,
 ) -> Result<Result<HttpResponse<BodySource>, ForwardFailure>, ForwardedBody> {
@@ -196,7 +196,7 @@ async fn dial_unless_reset(
 async fn wait_and_send(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let wait = forwarding.snapshot.upstream_wait();
@@ -268,7 +268,7 @@ async fn send_over(
     (stream, slot): (Transport, ConnectionSlot),
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
@@ -293,7 +293,7 @@ async fn send(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     exchange: Exchange,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let (upload, steady) = (body.progress(), body.steady_progress());

@@ -1,11 +1,10 @@
 //! Sends requests to servers that speak HTTP/2; `forward.rs` chooses the server and the connection.
 
-use http::request::Parts;
 use http::{Method, Request};
 use sluicegate_config::UpstreamHttp;
 use sluicegate_gate::telemetry::metrics::UpstreamFailure;
 use sluicegate_net::http2_client::{self, Http2Error, OpenStream};
-use sluicegate_net::{ForwardedBody, HttpResponse, ResponseLines};
+use sluicegate_net::{ForwardedBody, HttpResponse, RequestParts, ResponseLines};
 use tokio::time::Instant;
 
 use super::body::BodySource;
@@ -22,12 +21,12 @@ pub(super) async fn send(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     stream: OpenStream,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
 ) -> Result<HttpResponse<BodySource>, ForwardFailure> {
     let (upload, steady) = (body.progress(), body.steady_progress());
     let is_head = parts.method == Method::HEAD;
-    let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
+    let request = Request::from_parts(to_http2(parts.edit(), forwarding.hop, server), body);
     let (connection, begun) = (stream.connection().clone(), Instant::now());
     let exchange = async {
         let unsent = match stream.send(request).await {

@@ -23,7 +23,7 @@ use sluicegate_gate::telemetry::TRACEPARENT;
 use sluicegate_gate::telemetry::metrics::{DecisionAnswer, RequestOutcome};
 use sluicegate_net::{
     BodyEnd, ClientBody, Connection, Handler, HttpResponse, IncomingRequest, InvalidRequest,
-    ResponseLines, upgrade_of, validate,
+    RequestParts, ResponseLines, upgrade_of,
 };
 
 use super::body::{BodySource, ProxyBody};
@@ -40,13 +40,13 @@ pub(super) type ClientConnection = Connection<ProxyState>;
 impl Handler for ProxyState {
     type Body = ProxyBody;
 
-    // No `async fn`: the request would be held twice by the future that every connection has.
-    fn handle(
-        connection: &Arc<ClientConnection>,
-        request: IncomingRequest,
-    ) -> impl Future<Output = HttpResponse<ProxyBody>> + Send {
+    async fn handle(
+        caller: &Arc<ClientConnection>,
+        request: &mut IncomingRequest,
+    ) -> HttpResponse<ProxyBody> {
         let IncomingRequest { parts, end, body } = request;
-        answer(connection, parts, end, body)
+        let body = std::mem::take(body);
+        answer(caller, parts, *end, body).await
     }
 
     fn answers_malformed(connection: &ClientConnection) -> bool {
@@ -64,11 +64,11 @@ impl Handler for ProxyState {
 /// Answers any request, valid or not; `end` tells where its body ends.
 async fn answer(
     caller: &Arc<ClientConnection>,
-    mut parts: Parts,
+    parts: &mut RequestParts,
     end: Result<BodyEnd, InvalidRequest>,
     body: ClientBody,
 ) -> HttpResponse<ProxyBody> {
-    let snapshot = Arc::clone(&caller.handler.snapshot());
+    let snapshot = &*caller.handler.snapshot_for_request();
     let gate = &caller.handler.gate;
     let peer_is_trusted = snapshot.gate.trusts(caller.peer.ip());
     let request_id = RequestId::of_request(&parts.headers, peer_is_trusted);
@@ -78,12 +78,12 @@ async fn answer(
         guard.span = traces.begin(&guard.request_id, &parts.headers, peer_is_trusted);
     }
     if guard.is_logged || guard.span.is_some() {
-        guard.access_record = Some(Box::new(AccessRecord::of(&parts)));
+        guard.access_record = Some(Box::new(AccessRecord::of(parts)));
     }
-    let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &guard).await {
+    let mut answer = match admit_request(caller, snapshot, parts, end, &guard).await {
         Ok(mut admitted) => {
             guard.pending = admitted.admitted.pending.take();
-            forward_admitted(caller, &snapshot, &mut parts, body, admitted, &mut guard).await
+            forward_admitted(caller, snapshot, parts, body, admitted, &mut guard).await
         }
         Err(refused) => refuse(&parts.headers, body, refused, &mut guard).await,
     };
@@ -106,12 +106,12 @@ struct RefusedRequest {
 async fn admit_request(
     caller: &ClientConnection,
     snapshot: &ProxySnapshot,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     end: Result<BodyEnd, InvalidRequest>,
     guard: &RequestGuard,
 ) -> Result<AdmittedRequest, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
-    let valid = end.and_then(|end| validate(parts, end, &snapshot.bounds, caller.is_http2));
+    let valid = end.and_then(|end| parts.validate(end, &snapshot.bounds, caller.is_http2));
     let client_ip = &snapshot.gate.client_ip;
     if let Err(refusal) = valid {
         let client_ip = client_ip.resolve(Some(caller.peer.ip()), &parts.headers);
@@ -160,7 +160,7 @@ async fn admit_request(
 /// Returns the response to one that no limit has counted, if there were too many of them.
 fn prepare(
     snapshot: &ProxySnapshot,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     request: &mut AdmittedRequest,
 ) -> Option<RefusedRequest> {
     // Browsers ask before they send, and rules for methods seldom name this one.
@@ -169,11 +169,12 @@ fn prepare(
         return Some(too_many);
     }
     if let Some(target) = request.rewritten_target.take() {
-        parts.uri = target;
+        parts.set_target(target);
     }
     let unverified = request.admitted.unverified;
     if !unverified.is_empty() {
-        snapshot.gate.auth.strip(unverified, &mut parts.headers);
+        let headers = &mut parts.edit().headers;
+        snapshot.gate.auth.strip(unverified, headers);
     }
     None
 }
@@ -252,13 +253,14 @@ async fn refuse(
 async fn forward_admitted(
     caller: &Arc<ClientConnection>,
     snapshot: &Arc<ProxySnapshot>,
-    parts: &mut Parts,
+    parts: &mut RequestParts,
     body: ClientBody,
     request: AdmittedRequest,
     guard: &mut RequestGuard,
 ) -> HttpResponse<BodySource> {
     if let Some(span) = &guard.span {
-        parts.headers.insert(TRACEPARENT, span.traceparent());
+        let headers = &mut parts.edit().headers;
+        headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (upgrade_of(parts), guard.request_id.clone());
@@ -348,6 +350,10 @@ impl ResponseFields for LimitFields<'_> {
 
     fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
         self.0.append(name, value);
+    }
+
+    fn append_lines(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.0.append_lines(write);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The proxy's part of the configuration in force, and the state that outlives it: servers and
 //! their health.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +108,27 @@ impl ProxyState {
         })
     }
 
-    /// The configuration in force; a request takes it once and keeps it.
+    /// The configuration in force, for a request to keep.
+    ///
+    /// All threads hold the same snapshot, and a count of its holders that each request changed
+    /// would move from core to core. So each thread has a holder of its own, which its requests
+    /// share; it lets an old snapshot go with the thread's first request after a reload.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the outer count is the thread's own, which is the point"
+    )]
+    pub(super) fn snapshot_for_request(&self) -> Arc<Arc<ProxySnapshot>> {
+        thread_local! {
+            static OWN: RefCell<Option<Arc<Arc<ProxySnapshot>>>> = const { RefCell::new(None) };
+        }
+        let current = self.snapshot();
+        OWN.with_borrow_mut(|own| match own {
+            Some(own) if Arc::ptr_eq(&**own, &current) => Arc::clone(own),
+            own => Arc::clone(own.insert(Arc::new(Arc::clone(&current)))),
+        })
+    }
+
+    /// The configuration in force at this moment.
     pub(super) fn snapshot(&self) -> Guard<Arc<ProxySnapshot>> {
         self.current.load()
     }

@@ -12,10 +12,13 @@ fn bounds() -> Bounds {
 }
 
 fn head(text: &str) -> Result<RequestHead, HeadError> {
-    let mut input = BytesMut::from(text);
-    RequestHeadReader::default()
-        .take(&mut input, &bounds(), || false)
-        .map(|head| head.expect("a whole head"))
+    head_with_parts(text).map(|(head, _)| head)
+}
+
+fn head_with_parts(text: &str) -> Result<(RequestHead, RequestParts), HeadError> {
+    let (mut input, mut parts) = (BytesMut::from(text), RequestParts::none());
+    let head = RequestHeadReader::default().take(&mut input, &bounds(), || false, &mut parts)?;
+    Ok((head.expect("a whole head"), parts))
 }
 
 fn status(text: &str) -> Option<u16> {
@@ -27,10 +30,14 @@ fn status(text: &str) -> Option<u16> {
 
 #[test]
 fn a_head_is_read_as_it_stands() {
-    let RequestHead { parts, framing, reply, .. } =
-        head("POST /a?b HTTP/1.1\r\nHost: a\r\nX-Twice: 1\r\nx-twice: 2\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+    let (RequestHead { framing, reply, .. }, parts) =
+        head_with_parts("POST /a?b HTTP/1.1\r\nHost: a\r\nX-Twice: 1\r\nx-twice: 2\r\nContent-Length: 5\r\n\r\nhello").unwrap();
     assert_eq!(
-        (parts.method, parts.uri.to_string().as_str(), parts.version),
+        (
+            parts.method.clone(),
+            parts.uri.to_string().as_str(),
+            parts.version
+        ),
         (Method::POST, "/a?b", Version::HTTP_11)
     );
     assert_eq!(parts.headers.get_all("x-twice").iter().count(), 2);
@@ -43,8 +50,10 @@ fn a_head_keeps_its_bytes_if_somebody_wants_them() {
     let parts = |keeps_bytes: bool| {
         let mut input = BytesMut::from(&format!("{text}GET /next")[..]);
         let mut reader = RequestHeadReader::default();
-        let head = reader.take(&mut input, &bounds(), || keeps_bytes).unwrap();
-        head.expect("a whole head").parts
+        let mut parts = RequestParts::none();
+        let head = reader.take(&mut input, &bounds(), || keeps_bytes, &mut parts);
+        head.unwrap().expect("a whole head");
+        parts.into_inner()
     };
     assert!(parts(false).extensions.is_empty());
     let kept = parts(true).extensions;
@@ -145,12 +154,13 @@ fn meaning(bytes: &[u8], part: usize) -> Option<Result<(String, usize), HeadErro
     let mut parts = bytes.chunks(part.max(1));
     while let Some(part) = parts.next() {
         input.extend_from_slice(part);
-        match reader.take(&mut input, &bounds(), || false) {
+        let mut request = RequestParts::none();
+        match reader.take(&mut input, &bounds(), || false, &mut request) {
             Ok(None) => {}
             Ok(Some(head)) => {
                 let left = input.len() + parts.map(<[u8]>::len).sum::<usize>();
                 return Some(Ok((
-                    format!("{:?} {:?} {:?}", head.parts, head.framing, head.reply),
+                    format!("{request:?} {:?} {:?}", head.framing, head.reply),
                     left,
                 )));
             }
@@ -191,6 +201,98 @@ proptest! {
             (Some(Ok(many)), one) => prop_assert_eq!(one, Some(Ok(many))),
             (_, Some(Ok(one))) => prop_assert!(false, "only whole it is a request: {:?}", one),
             _ => {}
+        }
+    }
+}
+
+/// A head as the same reader and parts understand it after another one.
+fn after(first: &[u8], second: &[u8]) -> Option<Result<String, HeadError>> {
+    let (mut reader, mut parts) = (RequestHeadReader::default(), RequestParts::none());
+    let mut last = None;
+    for text in [first, second] {
+        let mut input = BytesMut::from(text);
+        last = match reader.take(&mut input, &bounds(), || false, &mut parts) {
+            Ok(None) => return None,
+            Ok(Some(head)) => {
+                let RequestHead {
+                    framing,
+                    reply,
+                    end,
+                } = head;
+                Some(Ok(format!(
+                    "{:?} {end:?} {framing:?} {reply:?} {input:?}",
+                    *parts
+                )))
+            }
+            Err(unreadable) => Some(Err(unreadable)),
+        };
+        parts.end();
+    }
+    last
+}
+
+#[test]
+fn lines_that_come_again_mean_what_they_meant() {
+    let lines = "Host: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\n";
+    let first = format!("GET /a HTTP/1.1\r\n{lines}");
+    for second in ["PUT /b?c HTTP/1.1", "HEAD * HTTP/1.1", "GET /a HTTP/1.0"] {
+        let second = format!("{second}\r\n{lines}abc");
+        let remembered = after(first.as_bytes(), second.as_bytes());
+        assert!(remembered.as_ref().is_some_and(Result::is_ok), "{second}");
+        assert_eq!(
+            remembered,
+            after(b"GET / HTTP/1.1\r\n\r\n", second.as_bytes())
+        );
+    }
+}
+
+#[test]
+fn headers_that_were_changed_are_read_again() {
+    let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: k\r\n\r\n";
+    let (mut reader, mut parts) = (RequestHeadReader::default(), RequestParts::none());
+    for changes in [true, false, true, false] {
+        let mut input = BytesMut::from(text);
+        let head = reader.take(&mut input, &bounds(), || false, &mut parts);
+        assert!(head.unwrap().is_some());
+        assert_eq!(
+            parts.headers.len(),
+            2,
+            "both lines, whatever the last request did"
+        );
+        if changes {
+            parts.edit().headers.remove("x-api-key");
+        }
+        parts.end();
+    }
+}
+
+#[test]
+fn lines_are_remembered_up_to_a_bound_and_apart_from_the_buffer() {
+    for (bytes, is_remembered) in [(1_000, true), (3_000, false)] {
+        let text = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(bytes));
+        let (mut input, mut parts) = (BytesMut::from(&text[..]), RequestParts::none());
+        let head = RequestHeadReader::default().take(&mut input, &bounds(), || false, &mut parts);
+        assert!(head.unwrap().is_some());
+        parts.end();
+        assert_eq!(parts.remembered().is_some(), is_remembered, "{bytes}");
+        assert_eq!(parts.headers.is_empty(), !is_remembered, "{bytes}");
+        // Nobody else holds the buffer, so its memory is used again.
+        assert!(input.try_reclaim(text.len()), "{bytes}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_read_before_changes_nothing(first in request_like(), second in request_like(), cut in 0..40_usize) {
+        // Often the same lines behind another first line.
+        let end = |text: &[u8]| text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let same = [&b"GET /x HTTP/1.1\r\n"[..], &first[end(&first)..]].concat();
+        let shorter = &same[..same.len().saturating_sub(cut)];
+        for second in [&second[..], &same[..], shorter] {
+            if let Some(remembered) = after(&first, second) {
+                let alone = after(b"GET / HTTP/1.1\r\nx-unlike: 1\r\n\r\n", second);
+                prop_assert_eq!(Some(remembered), alone);
+            }
         }
     }
 }

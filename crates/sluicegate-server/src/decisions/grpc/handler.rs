@@ -57,9 +57,10 @@ impl Handler for GrpcConnection {
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<GrpcBody> {
-        let IncomingRequest { parts, body, .. } = request;
+        let IncomingRequest { parts, body, .. } = request.take();
+        let parts = parts.into_inner();
         let this = &connection.handler;
         let body = match body {
             // The token was seen before the body was waited for.

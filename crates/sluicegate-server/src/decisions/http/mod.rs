@@ -118,26 +118,22 @@ impl Handler for DecisionsState {
 
     async fn handle(
         connection: &Arc<Connection<Self>>,
-        request: IncomingRequest,
+        request: &mut IncomingRequest,
     ) -> HttpResponse<ReplyBody> {
-        let IncomingRequest {
-            parts,
-            end,
-            mut body,
-        } = request;
-        if let Err(invalid) = end.and_then(|_| connection.check_size(&parts)) {
+        let IncomingRequest { parts, end, body } = request;
+        if let Err(invalid) = end.and_then(|_| connection.check_size(parts)) {
             let problem = Problem::new(invalid.status(), invalid.to_string());
             let mut response = response_of(problem.reply());
             response.closes = true;
             return response;
         }
-        let reply = routes::answer(&connection.handler, connection.peer, &parts, &mut body).await;
+        let reply = routes::answer(&connection.handler, connection.peer, parts, body).await;
         let mut response = response_of(reply);
         // A body that was not needed is drained so that the connection can be reused.
         response.closes = response.body.ends_connection
             || !connection.is_http2
                 && !body.is_end_stream()
-                && !Box::pin(body.drain(&parts.headers)).await;
+                && !Box::pin(std::mem::take(body).drain(&parts.headers)).await;
         response
     }
 
