@@ -129,7 +129,7 @@ fn take_repeated(
     };
     let bytes = input.split_to(first + lines.text.len()).freeze();
     let target = uri(bytes.slice(line.target.range()), &line.method)?;
-    parts.begin(line.method, target, version);
+    parts.repeat(line.method, target, version);
     keep_bytes(bytes, keeps_bytes, parts);
     Ok(Some(RequestHead::new(parts, meaning)))
 }
@@ -178,12 +178,7 @@ fn take(
     parts.begin(line.method, target, version);
     let meaning = options.meaning(parts);
     if let Some((text, _)) = lines {
-        parts.remember(RememberedLines {
-            text,
-            version,
-            meaning,
-            are_valid: false,
-        });
+        parts.remember(RememberedLines::new(text, version, meaning));
     }
     keep_bytes(bytes, keeps_bytes, parts);
     Ok(Some(RequestHead::new(parts, meaning)))

@@ -279,7 +279,24 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
 /// Header lines as HTTP/1 writes them, appended to a buffer.
 pub struct HeaderText<'a>(pub(crate) &'a mut Vec<u8>);
 
+impl<'a> HeaderText<'a> {
+    /// Lines that are appended to `text`.
+    pub fn behind(text: &'a mut Vec<u8>) -> Self {
+        Self(text)
+    }
+}
+
 impl HeaderText<'_> {
+    /// Bytes so far.
+    pub fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Appends text that was written as lines before.
+    pub fn written(&mut self, text: &[u8]) {
+        self.0.extend_from_slice(text);
+    }
+
     /// Appends a line whose value `value` writes in place.
     pub fn line(&mut self, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
         self.0.extend_from_slice(name.as_bytes());

@@ -35,7 +35,7 @@ use super::forward_failure::ForwardFailure;
 use super::forwarded_response::ForwardedResponse;
 use super::grpc;
 use super::http2_forward;
-use super::rewrite::{self, Hop};
+use super::rewrite::{self, Hop, KeptLines};
 use super::server_clock::ServerClock;
 use super::service::{self, ClientConnection};
 use super::state::ProxySnapshot;
@@ -314,7 +314,7 @@ async fn send_repeatable(
     forwarding: &ForwardContext<'_>,
     server: &UpstreamServer,
     exchange: Exchange,
-    parts: &Parts,
+    parts: &mut RequestParts,
 ) -> Option<Result<HttpResponse<BodySource>, ForwardFailure>> {
     let longest = Some(forwarding.request_timeout());
     let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
@@ -333,11 +333,14 @@ async fn send_repeatable(
 fn request(
     exchange: Exchange,
     forwarding: &ForwardContext<'_>,
-    parts: &Parts,
+    parts: &mut RequestParts,
     body: ForwardedBody,
 ) -> Exchange {
-    exchange.request(parts, body, |text| {
-        rewrite::write_lines(parts, forwarding.hop, text)
+    let hop = forwarding.hop;
+    let (parts, kept) = KeptLines::of(parts, hop);
+    exchange.request(parts, body, |text| match kept {
+        Some(kept) => kept.write(hop.request_id, text),
+        None => rewrite::write_lines(parts, hop, text),
     })
 }
 

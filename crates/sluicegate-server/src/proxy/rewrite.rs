@@ -4,9 +4,11 @@
 //! both, so that no protocol forwards a line that the other removes.
 
 mod forwarded;
+mod kept_lines;
 mod key_headers;
 mod twins;
 
+pub use kept_lines::KeptLines;
 pub use key_headers::key_headers;
 pub use twins::trailer_filter;
 

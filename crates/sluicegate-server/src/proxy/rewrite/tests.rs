@@ -391,3 +391,40 @@ proptest! {
         prop_assert_eq!(parts.headers, again.headers);
     }
 }
+
+/// Hops that differ in everything that lines depend on.
+fn any_hop() -> impl Strategy<Value = Hop<'static>> {
+    let client = proptest::sample::select(vec![None, Some("192.0.2.1"), Some("2001:db8::1")]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (client, flags).prop_map(
+        |(client_ip, (peer_is_trusted, is_tls, has_body, has_keys))| Hop {
+            client_ip: client_ip.map(|text| text.parse().unwrap()),
+            peer_is_trusted,
+            scheme: if is_tls { "https" } else { "http" },
+            has_body,
+            key_headers: if has_keys { &KEYS } else { &[] },
+            ..HOP
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn lines_that_are_kept_are_those_that_would_be_written(
+        lines in proptest::collection::vec((name(), value()), 0..12),
+        (hop, other) in (any_hop(), any_hop()),
+        id in "[0-9a-f]{0,40}",
+    ) {
+        let lines: Vec<_> = lines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let parts = parts("/", &lines);
+        let kept = KeptLines::new(&parts, &hop);
+        prop_assert!(kept.is_of(&hop));
+        for other in [hop, other] {
+            let other = Hop { request_id: &id, ..other };
+            let (mut expected, mut written) = (Vec::new(), Vec::new());
+            write_lines(&parts, &other, &mut HeaderText::behind(&mut expected));
+            kept.write(&id, &mut HeaderText::behind(&mut written));
+            prop_assert!(!kept.is_of(&other) || written == expected);
+        }
+    }
+}
