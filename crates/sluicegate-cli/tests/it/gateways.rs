@@ -333,12 +333,22 @@ impl Gateway {
                 "abns@sluicegate",
                 &format!("abns@sluicegate-{}", address.port()),
             );
-            let mut file = ports.into_iter().fold(file, |file, (from, to)| {
-                ["127.0.0.1:", "http://:", "port_value: "]
-                    .into_iter()
-                    .fold(file, |file, before| {
-                        file.replace(&format!("{before}{from}"), &format!("{before}{to}"))
+            // All of them are found before any is written: a port may begin like another.
+            let place = |place: usize| format!("<port {place}>");
+            let file = ports
+                .iter()
+                .enumerate()
+                .fold(file, |file, (at, (from, _))| {
+                    let before = ["127.0.0.1:", "http://:", "port_value: "];
+                    before.into_iter().fold(file, |file, before| {
+                        file.replace(
+                            &format!("{before}{from}"),
+                            &(before.to_owned() + &place(at)),
+                        )
                     })
+                });
+            let mut file = ports.iter().enumerate().fold(file, |file, (at, (_, to))| {
+                file.replace(&place(at), &to.to_string())
             });
             if patience == Patience::Long {
                 file = example.waits.iter().fold(file, |file, (as_written, long)| {

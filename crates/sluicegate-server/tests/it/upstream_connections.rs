@@ -188,6 +188,11 @@ fn a_server_with_room_is_preferred_to_waiting() {
     // They take turns, so one of two goes to the server that holds it.
     let mut first = get_many(&edge, 2);
     held.wait_for_requests(1);
+    let is_answered = || first.iter().any(thread::JoinHandle::is_finished);
+    eventually(
+        "the other server has answered and has room again",
+        is_answered,
+    );
     for _ in 0..10 {
         assert_eq!(get(&edge).status(), 200);
     }
