@@ -32,7 +32,7 @@ use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2::{BufferBounds, Driver, DriverSettings};
+use crate::http2::{AnsweredRequest, BufferBounds, Driver, DriverSettings};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -210,7 +210,11 @@ async fn serve_http2<H: Handler>(
     };
     let begin = move |mut request| {
         let connection = Arc::clone(&connection);
-        async move { H::handle(&connection, &mut request).await }
+        async move {
+            let response = H::handle(&connection, &mut request).await;
+            let headers = request.parts.take_headers();
+            AnsweredRequest { response, headers }
+        }
     };
     let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round

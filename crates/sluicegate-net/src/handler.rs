@@ -190,6 +190,9 @@ pub trait ResponseBody:
         None
     }
 
+    /// Told when a [complete](Self::complete) body was sent together with the head.
+    fn sent_complete(&mut self) {}
+
     /// True when a connection of HTTP/2 takes no more requests after this response. Over HTTP/1,
     /// [`HttpResponse::closes`] says it.
     fn ends_connection(&self) -> bool {

@@ -27,11 +27,13 @@ mod requests;
 mod send_buffer;
 mod sending;
 mod sign_of_life;
+mod spare_headers;
 mod stream;
 mod streams;
 
 pub(crate) use buffer_bounds::BufferBounds;
 pub(crate) use driver::{Driver, DriverSettings};
+pub(crate) use stream::AnsweredRequest;
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,8 @@ use super::frame_credit::{Earned, FrameCredit};
 use super::ready_set::ReadySet;
 use super::send_buffer::SendBuffer;
 use super::sign_of_life::ClientSilence;
-use super::stream::Receiving;
+use super::spare_headers::SpareHeaders;
+use super::stream::{AnsweredRequest, Receiving};
 use super::streams::Streams;
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
@@ -31,7 +32,6 @@ use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds};
 use crate::hpack::{Decoder, Encoder};
 use crate::lingering::Lingering;
-use crate::response::HttpResponse;
 use crate::timeouts::TimeoutPolicy;
 use crate::turn::Turns;
 
@@ -83,6 +83,7 @@ pub(crate) struct Driver<S, F, B> {
     /// The client has sent its settings, which come first.
     pub(super) has_settings: bool,
     pub(super) decoder: Decoder,
+    pub(super) spare_headers: SpareHeaders,
     /// A header that goes on in CONTINUATION frames.
     pub(super) block: Option<HeaderBlock>,
     /// The highest number of a stream that the client has begun.
@@ -141,7 +142,7 @@ enum Phase {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Serves a connection of which nothing was read but what `io` gives back.
@@ -176,6 +177,7 @@ where
             preface_left: PREFACE.len(),
             has_settings: false,
             decoder: Decoder::new(),
+            spare_headers: SpareHeaders::default(),
             block: None,
             last_stream: 0,
             last_stream_before: 0,
@@ -400,6 +402,7 @@ where
         if self.streams.open() == 0 {
             self.streams.shrink();
             self.decoder.shrink();
+            self.spare_headers.shrink();
             self.out.shrink();
         }
         Ok(true)
@@ -468,7 +471,7 @@ where
 impl<S, F, B> Future for Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     type Output = ();

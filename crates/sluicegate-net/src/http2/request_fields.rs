@@ -40,13 +40,14 @@ pub(super) struct RequestFields {
 }
 
 impl RequestFields {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    /// No fields so far, within these bounds; `headers` is an empty map.
+    pub(super) fn new(bytes_max: usize, headers: HeaderMap) -> Self {
         Self {
             method: None,
             scheme: None,
             authority: None,
             path: None,
-            headers: HeaderMap::new(),
+            headers,
             left: bytes_max,
             excess_left: bytes_max.saturating_mul(EXCESS_MAX),
             has_pseudo: false,
@@ -77,7 +78,7 @@ impl RequestFields {
 
     fn keep(&mut self, field: &Field) -> Result<(), FieldsError> {
         if let (FieldName::Header(name), FieldValue::Header(value)) = (&field.name, &field.value) {
-            if self.headers.is_empty() {
+            if self.headers.capacity() == 0 {
                 // Room for what most requests have, so that the map need not grow.
                 self.headers.reserve(12);
             }
@@ -149,7 +150,7 @@ mod tests {
         for (name, value) in pairs {
             push_field(&mut block, name.as_bytes(), value.as_bytes());
         }
-        let mut fields = RequestFields::new(1_000);
+        let mut fields = RequestFields::new(1_000, HeaderMap::new());
         Decoder::new()
             .decode(&block, |field| fields.add(field))
             .unwrap();

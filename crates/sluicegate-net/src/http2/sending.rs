@@ -9,7 +9,7 @@ use http_body::Frame;
 
 use super::driver::{Driver, WRITE_BYTES, header_flags};
 use super::frame::{self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, flag, kind};
-use super::stream::{Sending, StallClock};
+use super::stream::{AnsweredRequest, Sending, StallClock};
 use crate::handler::{CompleteBody, IncomingRequest, ResponseBody};
 use crate::response::{HttpResponse, ResponseLines};
 use crate::timeouts::UnreadPolicy;
@@ -30,7 +30,7 @@ enum Part {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Polls the streams that were woken.
@@ -69,8 +69,10 @@ where
         match handler.and_then(|handler| handler.as_mut().as_pin_mut()) {
             None => self.streams.send |= self.streams.sending & (1 << slot),
             Some(handler) => {
-                if let Poll::Ready(response) = handler.poll(&mut cx) {
+                if let Poll::Ready(answered) = handler.poll(&mut cx) {
+                    let AnsweredRequest { response, headers } = answered;
                     self.streams.drop_handler(slot);
+                    self.spare_headers.keep(headers);
                     let is_last = response.body.ends_connection();
                     self.respond(slot, response);
                     if is_last {
@@ -86,7 +88,7 @@ where
         let HttpResponse {
             status,
             lines,
-            body,
+            mut body,
             closes: _,
         } = response;
         let stream = self.streams.get_mut(slot);
@@ -96,7 +98,8 @@ where
             && may_have_body
             && self.has_room_for(slot, complete.data.len())
         {
-            return self.respond_at_once(slot, status, &lines, complete);
+            self.respond_at_once(slot, status, &lines, complete);
+            return body.sent_complete();
         }
         let stream = self.streams.get_mut(slot);
         let has_body = may_have_body && !body.is_end_stream();

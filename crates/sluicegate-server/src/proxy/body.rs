@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sluicegate_net::http2_client::Http2Body;
-use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
+use sluicegate_net::{CompleteBody, ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
 
 use super::request_guard::RequestGuard;
 use super::server_clock::ServerClock;
@@ -97,6 +97,22 @@ impl ResponseBody for ProxyBody {
             switched.take()
         } else {
             None
+        }
+    }
+
+    fn complete(&self) -> Option<CompleteBody<'_>> {
+        let BodySource::Own(bytes) = &self.source else {
+            return None;
+        };
+        Some(CompleteBody {
+            data: bytes.as_deref().unwrap_or_default(),
+            trailers: &[],
+        })
+    }
+
+    fn sent_complete(&mut self) {
+        if let BodySource::Own(bytes) = &mut self.source {
+            self.guard.bytes_out += bytes.take().map_or(0, |bytes| bytes.len() as u64);
         }
     }
 
