@@ -33,6 +33,7 @@ mod streams;
 
 pub(crate) use buffer_bounds::BufferBounds;
 pub(crate) use driver::{Driver, DriverSettings};
+pub(crate) use request_fields::ExtendedConnectUse;
 pub(crate) use stream::AnsweredRequest;
 
 #[cfg(test)]

@@ -102,7 +102,7 @@
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
 //! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, rare_event, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
-//! servers       upgrade, http1_client, http2_client
+//! servers       upgrade, tunnel, http1_client, http2_client
 //! the seam      handler
 //! serving       http1, http2, supervisor, connection
 //! the process   cores
@@ -145,6 +145,7 @@ mod supervisor;
 mod timeouts;
 pub mod tls;
 mod transport;
+mod tunnel;
 mod turn;
 mod upgrade;
 mod upgrade_request;
@@ -179,6 +180,7 @@ pub use stall_timeout::StallTimeout;
 pub use stream_body::StreamBody;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};
+pub use tunnel::{Tunnel, TunnelError};
 pub use upgrade::SwitchedServer;
 pub use upgrade_request::{UpgradeRequest, upgrade_of};
 pub use upload::{UploadMonitor, UploadPace, UploadProgress, UploadState};

@@ -140,7 +140,9 @@ mod tests {
                 FieldValue::Scheme(scheme) => scheme.to_string(),
                 FieldValue::Authority(authority) => authority.to_string(),
                 FieldValue::Path(path) => path.to_string(),
-                FieldValue::Header(value) => value.to_str().unwrap().to_owned(),
+                FieldValue::Protocol(value) | FieldValue::Header(value) => {
+                    value.to_str().unwrap().to_owned()
+                }
                 FieldValue::Malformed => "malformed".to_owned(),
             };
             let name = match &field.name {

@@ -21,6 +21,7 @@ use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, ErrorCode, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
 use super::frame_credit::{Earned, FrameCredit};
 use super::ready_set::ReadySet;
+use super::request_fields::ExtendedConnectUse;
 use super::send_buffer::SendBuffer;
 use super::sign_of_life::ClientSilence;
 use super::spare_headers::SpareHeaders;
@@ -62,6 +63,7 @@ pub(crate) struct DriverSettings {
     /// Asks the handler whether it wants the whole body of a request.
     pub(crate) whole_body: WholeBodyOf,
     pub(crate) sign_of_life: Option<SignOfLife>,
+    pub(crate) extended_connect: ExtendedConnectUse,
     pub(crate) activity: Arc<Activity>,
     pub(crate) counters: Arc<ConnectionCounters>,
     /// The task that polls the driver, and no other does.
@@ -149,7 +151,9 @@ where
     pub(crate) fn new(io: Box<ClientIo>, settings: DriverSettings, begin: S) -> Self {
         let mut out = SendBuffer::new(io.is_write_vectored());
         let header_bytes = u32::try_from(settings.header_bytes).unwrap_or(u32::MAX);
+        let is_offered = settings.extended_connect == ExtendedConnectUse::Offered;
         let ours = [
+            (setting::ENABLE_CONNECT_PROTOCOL, u32::from(is_offered)),
             (
                 setting::MAX_CONCURRENT_STREAMS,
                 Streams::<F, B>::MOST as u32,

@@ -88,7 +88,7 @@ where
         is_last: bool,
         fields: RequestFields,
     ) -> Result<(), Fault> {
-        let parts = match fields.into_parts() {
+        let parts = match fields.into_parts(self.settings.extended_connect) {
             Ok(parts) => parts,
             Err(FieldsError::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
             Err(FieldsError::TooLarge) => {

@@ -67,7 +67,15 @@ where
         let mut cx = Context::from_waker(&stream.waker);
         let handler = stream.handler.as_mut();
         match handler.and_then(|handler| handler.as_mut().as_pin_mut()) {
-            None => self.streams.send |= self.streams.sending & (1 << slot),
+            None => {
+                if let Some(Sending {
+                    body: Some(body), ..
+                }) = &mut stream.sending
+                {
+                    body.poll_upload(&mut cx);
+                }
+                self.streams.send |= self.streams.sending & (1 << slot);
+            }
             Some(handler) => {
                 if let Poll::Ready(answered) = handler.poll(&mut cx) {
                     let AnsweredRequest { response, headers } = answered;
