@@ -93,6 +93,7 @@ impl HopByHop {
 }
 
 /// The name in lower case of a header that belongs to a connection; `None` for all others.
+#[inline]
 pub(crate) fn known(name: &[u8]) -> Option<&'static str> {
     // The length alone excludes most names.
     if !matches!(name.len(), 2 | 7 | 10 | 16..=19) {

@@ -10,6 +10,7 @@ mod encoder;
 mod field;
 mod huffman;
 mod integer;
+mod recent_literals;
 mod static_table;
 
 pub(crate) use decoder::Decoder;

@@ -123,6 +123,7 @@ mod date;
 pub mod fuzz_internals;
 mod handler;
 mod head_bytes;
+mod header_lines;
 pub mod hop_by_hop;
 mod hpack;
 mod http1;
@@ -164,6 +165,7 @@ pub use handler::{
     CompleteBody, Connection, Handler, IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds,
 };
 pub use head_bytes::HeadBytes;
+pub use header_lines::header_lines;
 pub use http1_client::{
     ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
     PrivateConnections,

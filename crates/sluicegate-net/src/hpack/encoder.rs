@@ -37,8 +37,13 @@ pub(crate) fn push_status(out: &mut Vec<u8>, status: StatusCode) {
     }
 }
 
+/// Bytes of a first byte and two lengths, with room to spare.
+const LENGTHS_MAX: usize = 16;
+
 /// Appends a field. Its name may have capitals, which are written small.
 pub(crate) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    // Once for all parts, of which each would look whether there is room.
+    out.reserve(name.len() + value.len() + LENGTHS_MAX);
     let start = out.len();
     out.push(0);
     push_length(out, name.len());

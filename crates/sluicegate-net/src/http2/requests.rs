@@ -156,8 +156,7 @@ where
 
     /// Lets the handler run for the first time.
     pub(super) fn call_handler(&mut self, slot: usize, request: IncomingRequest) {
-        let handler = (self.begin)(request);
-        self.streams.set_handler(slot, handler);
+        self.streams.set_handler(slot, || (self.begin)(request));
         self.poll_stream(slot);
     }
 

@@ -398,7 +398,7 @@ fn push_lines(block: &mut Vec<u8>, lines: &ResponseLines, length: Option<u64>) {
     let mut has_date = false;
     for (name, value) in lines.server_lines().chain(lines.own_lines()) {
         // A connection's own fields do not exist in HTTP/2.
-        if hop_by_hop::HopByHop::of(name).is_some() {
+        if hop_by_hop::known(name).is_some() {
             continue;
         }
         has_date |= name.eq_ignore_ascii_case(b"date");
