@@ -3,15 +3,14 @@
 //! Our lines are kept as the text that HTTP/1 sends. HTTP/2 and gRPC take them apart again, for every
 //! response, so this looks at eight bytes at a time.
 
-/// Names and values of lines as HTTP/1 sends them: a name, `: `, a value, CR LF. It ends at the first
-/// line without a colon.
+/// Names and values of lines as HTTP/1 sends them: each with a name, `: `, a value, CR LF.
 pub fn header_lines(mut text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     std::iter::from_fn(move || {
-        let end = position(text, b'\n')?;
-        let line = &text[..end];
-        text = &text[end + 1..];
-        let colon = position(line, b':')?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        let colon = position(text, b':')?;
+        let (name, behind) = (&text[..colon], &text[colon + 1..]);
+        let end = position(behind, b'\n')?;
+        text = &behind[end + 1..];
+        Some((name, behind[..end].trim_ascii()))
     })
 }
 

@@ -19,6 +19,7 @@ mod flow;
 mod frame;
 mod frame_credit;
 mod gathering;
+mod held_answers;
 mod priority;
 mod ready_set;
 mod receiving;

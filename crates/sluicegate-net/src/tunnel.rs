@@ -241,3 +241,96 @@ impl Body for Tunnel {
         self.is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use http_body_util::BodyExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+    use crate::stream_body::{StreamBodySender, stream_body};
+
+    const IDLE: Duration = Duration::from_secs(10);
+
+    /// A tunnel, the client's end of its upload and the server's end of its connection.
+    fn tunnel(first: &'static [u8]) -> (Tunnel, StreamBodySender, DuplexStream) {
+        let (near, far) = duplex(64);
+        let (sender, body) = stream_body(None, Waker::noop().clone());
+        let server = SwitchedServer {
+            stream: Transport::Other(Box::new(near)),
+            first: Bytes::from_static(first),
+            idle: IDLE,
+            slot: Box::new(()),
+        };
+        (Tunnel::new(server, ClientBody::Stream(body)), sender, far)
+    }
+
+    async fn next(tunnel: &mut Tunnel) -> Option<Result<Bytes, TunnelError>> {
+        let frame = tunnel.frame().await?;
+        Some(frame.map(|frame| frame.into_data().unwrap()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_go_both_ways_and_neither_waits_for_the_other() {
+        let (mut tunnel, sender, mut server) = tunnel(b"first");
+        tunnel.limit_part(3);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(sender.push(b"up"));
+        // Nobody asks for the next part, and the upload goes on.
+        tunnel.poll_upload(&mut cx);
+        let mut came = [0; 2];
+        server.read_exact(&mut came).await.unwrap();
+        assert_eq!((&came, sender.take_read()), (b"up", 2));
+        server.write_all(b"down").await.unwrap();
+        let mut parts = Vec::new();
+        for _ in 0..4 {
+            parts.push(next(&mut tunnel).await.unwrap().unwrap());
+        }
+        assert_eq!(parts, ["fir", "st", "dow", "n"]);
+        sender.finish(None);
+        tunnel.poll_upload(&mut cx);
+        assert_eq!(server.read(&mut came).await.unwrap(), 0, "the client's end");
+        assert!(!tunnel.is_end_stream());
+        drop(server);
+        assert!(next(&mut tunnel).await.is_none() && tunnel.is_end_stream());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_server_does_not_take_waits_within_the_window_of_the_client() {
+        let (mut tunnel, sender, _server) = tunnel(b"");
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(sender.push(&[7; 100]));
+            tunnel.poll_upload(&mut cx);
+        }
+        assert_eq!(sender.take_read(), 100, "the rest was not read");
+        assert_eq!(sender.unreturned(), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_in_which_nothing_moves_ends() {
+        let (mut tunnel, sender, mut server) = tunnel(b"");
+        let begun = Instant::now();
+        let moves = async {
+            tokio::time::sleep(IDLE / 2).await;
+            server.write_all(b"x").await.unwrap();
+        };
+        let (_, part) = tokio::join!(moves, next(&mut tunnel));
+        assert_eq!(part.unwrap().unwrap(), "x");
+        let end = next(&mut tunnel).await.unwrap();
+        assert!(matches!(end, Err(TunnelError::Idle)), "{end:?}");
+        assert!(begun.elapsed() >= IDLE + IDLE / 2);
+        assert!(next(&mut tunnel).await.is_none());
+        drop(sender);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_breaks_off_is_no_end() {
+        let (mut tunnel, sender, _server) = tunnel(b"");
+        drop(sender);
+        let end = next(&mut tunnel).await.unwrap();
+        assert!(matches!(end, Err(TunnelError::Client(_))), "{end:?}");
+    }
+}

@@ -20,6 +20,7 @@ use super::buffer_bounds::BufferBounds;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, ErrorCode, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
 use super::frame_credit::{Earned, FrameCredit};
+use super::held_answers::HeldAnswers;
 use super::ready_set::ReadySet;
 use super::request_fields::ExtendedConnectUse;
 use super::send_buffer::SendBuffer;
@@ -116,6 +117,7 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) turns: Turns,
     /// Whole frames wait in `input` until others had their turn.
     pub(super) has_frames: bool,
+    held_answers: HeldAnswers,
     /// The client has announced the end of the connection.
     pub(super) client_ends: bool,
     phase: Phase,
@@ -151,26 +153,20 @@ where
     pub(crate) fn new(io: Box<ClientIo>, settings: DriverSettings, begin: S) -> Self {
         let mut out = SendBuffer::new(io.is_write_vectored());
         let header_bytes = u32::try_from(settings.header_bytes).unwrap_or(u32::MAX);
-        let is_offered = settings.extended_connect == ExtendedConnectUse::Offered;
+        let streams = Streams::<F, B>::MOST as u32;
+        let window = settings.bounds.receive_window();
+        let connect = settings.extended_connect as u32;
         let ours = [
-            (setting::ENABLE_CONNECT_PROTOCOL, u32::from(is_offered)),
-            (
-                setting::MAX_CONCURRENT_STREAMS,
-                Streams::<F, B>::MOST as u32,
-            ),
-            (
-                setting::INITIAL_WINDOW_SIZE,
-                settings.bounds.receive_window(),
-            ),
+            (setting::ENABLE_CONNECT_PROTOCOL, connect),
+            (setting::MAX_CONCURRENT_STREAMS, streams),
+            (setting::INITIAL_WINDOW_SIZE, window),
             (setting::MAX_HEADER_LIST_SIZE, header_bytes),
             (setting::NO_RFC7540_PRIORITIES, 1),
         ];
         frame::push_settings(out.text(), &ours);
-        let more = settings.bounds.receive_window() - WINDOW_DEFAULT;
-        if more > 0 {
-            frame::push_window_update(out.text(), 0, more);
+        if window > WINDOW_DEFAULT {
+            frame::push_window_update(out.text(), 0, window - WINDOW_DEFAULT);
         }
-        let receive_window = settings.bounds.receive_window();
         Self {
             io: Lingering::new(io),
             ready: ReadySet::new(settings.task.clone()),
@@ -186,7 +182,7 @@ where
             last_stream: 0,
             last_stream_before: 0,
             resets: VecDeque::new(),
-            receive_window: ReceiveWindow::new(receive_window),
+            receive_window: ReceiveWindow::new(window),
             credit: FrameCredit::new(),
             out,
             encoder: Encoder::default(),
@@ -200,6 +196,7 @@ where
             silence: ClientSilence::default(),
             body_timer: None,
             has_frames: false,
+            held_answers: HeldAnswers::default(),
             client_ends: false,
             phase: Phase::Open,
         }
@@ -303,7 +300,9 @@ where
     /// error when the client is gone.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let has_ticked = self.look_at_clock()?;
-        self.poll_send(cx)?;
+        if !self.held_answers.are_waiting() {
+            self.poll_send(cx)?;
+        }
         if self.is_full() {
             return Ok(false);
         }
@@ -316,7 +315,10 @@ where
         if !has_read || has_ticked {
             self.give_up_slow_bodies(cx);
         }
-        self.poll_send(cx)?;
+        let is_more = self.has_frames && self.phase != Phase::Closing;
+        if !self.held_answers.wait(is_more, self.out.unsent()) {
+            self.poll_send(cx)?;
+        }
         Ok(has_read)
     }
 

@@ -22,10 +22,10 @@ pub(super) enum FieldsError {
 /// Whether clients may ask for another protocol on a stream (RFC 8441).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExtendedConnectUse {
-    /// They were told that they may.
-    Offered,
-    /// They were not.
-    Excluded,
+    /// They were not told that they may.
+    Excluded = 0,
+    /// They were, by the setting of this value.
+    Offered = 1,
 }
 
 /// How much larger than allowed a header may be to be refused on its own. Short words can stand for

@@ -170,7 +170,7 @@ where
         if !trailers.is_empty() {
             self.push_head(id, true, |block| {
                 for (name, value) in trailers {
-                    hpack::push_field(block, name.as_bytes(), value.as_bytes());
+                    hpack::push_lower_field(block, name.as_bytes(), value.as_bytes());
                 }
             });
         }
@@ -395,24 +395,26 @@ fn body_of(status: StatusCode, bytes: Option<u64>, is_head: bool) -> (bool, Opti
 
 /// Appends the lines of a response, the length of its body and the date.
 fn push_lines(block: &mut Vec<u8>, lines: &ResponseLines, length: Option<u64>) {
+    // A connection's own fields do not exist in HTTP/2.
+    let stays = |(name, _): &(&[u8], &[u8])| hop_by_hop::known(name).is_none();
     let mut has_date = false;
-    for (name, value) in lines.server_lines().chain(lines.own_lines()) {
-        // A connection's own fields do not exist in HTTP/2.
-        if hop_by_hop::known(name).is_some() {
-            continue;
-        }
+    for (name, value) in lines.server_lines().filter(stays) {
         has_date |= name.eq_ignore_ascii_case(b"date");
         hpack::push_field(block, name, value);
     }
+    for (name, value) in lines.own_lines().filter(stays) {
+        has_date |= name == b"date";
+        hpack::push_lower_field(block, name, value);
+    }
     if let Some(length) = length {
-        hpack::push_field(
+        hpack::push_lower_field(
             block,
             b"content-length",
             itoa::Buffer::new().format(length).as_bytes(),
         );
     }
     if !has_date {
-        hpack::push_field(block, b"date", &date::now());
+        hpack::push_lower_field(block, b"date", &date::now());
     }
 }
 
@@ -420,7 +422,7 @@ fn push_lines(block: &mut Vec<u8>, lines: &ResponseLines, length: Option<u64>) {
 fn push_trailers(block: &mut Vec<u8>, trailers: &HeaderMap) {
     for (name, value) in trailers {
         if !hop_by_hop::is_hop_by_hop(name.as_str()) {
-            hpack::push_field(block, name.as_str().as_bytes(), value.as_bytes());
+            hpack::push_lower_field(block, name.as_str().as_bytes(), value.as_bytes());
         }
     }
 }
