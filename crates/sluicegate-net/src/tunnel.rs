@@ -314,6 +314,7 @@ mod tests {
         let (mut tunnel, sender, mut server) = tunnel(b"");
         let begun = Instant::now();
         let moves = async {
+            // bounded wait: the clock is paused
             tokio::time::sleep(IDLE / 2).await;
             server.write_all(b"x").await.unwrap();
         };
