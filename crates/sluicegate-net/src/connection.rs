@@ -32,7 +32,7 @@ use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
-use crate::http2::{BufferBounds, Driver, DriverSettings};
+use crate::http2::{AnsweredRequest, BufferBounds, Driver, DriverSettings, ExtendedConnectUse};
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
 use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
 use crate::transport::Transport;
@@ -204,13 +204,21 @@ async fn serve_http2<H: Handler>(
         timeouts: supervisor.timeouts(),
         whole_body: Box::new(move |parts| handler.whole_body(parts)),
         sign_of_life: H::SIGN_OF_LIFE,
+        extended_connect: match H::TAKES_EXTENDED_CONNECT {
+            true => ExtendedConnectUse::Offered,
+            false => ExtendedConnectUse::Excluded,
+        },
         activity: Arc::clone(&connection.activity),
         counters: Arc::clone(supervisor.counters()),
         task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
     };
     let begin = move |mut request| {
         let connection = Arc::clone(&connection);
-        async move { H::handle(&connection, &mut request).await }
+        async move {
+            let response = H::handle(&connection, &mut request).await;
+            let headers = request.parts.take_headers();
+            AnsweredRequest { response, headers }
+        }
     };
     let mut served = Box::pin(Driver::new(io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round

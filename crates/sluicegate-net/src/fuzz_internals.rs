@@ -178,6 +178,7 @@ fn decoded_field(field: &Field) -> Option<DecodedField> {
         FieldName::Scheme => ":scheme",
         FieldName::Authority => ":authority",
         FieldName::Path => ":path",
+        FieldName::Protocol => ":protocol",
         FieldName::Header(name) => name.as_str(),
         FieldName::OtherPseudo | FieldName::Malformed => return None,
     };
@@ -186,7 +187,7 @@ fn decoded_field(field: &Field) -> Option<DecodedField> {
         FieldValue::Scheme(scheme) => scheme.as_str().as_bytes(),
         FieldValue::Authority(authority) => authority.as_str().as_bytes(),
         FieldValue::Path(path) => path.as_str().as_bytes(),
-        FieldValue::Header(value) => value.as_bytes(),
+        FieldValue::Protocol(value) | FieldValue::Header(value) => value.as_bytes(),
         FieldValue::Malformed => return None,
     };
     Some(DecodedField {

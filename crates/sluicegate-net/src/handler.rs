@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -59,6 +60,11 @@ pub trait Handler: Send + Sync + Sized + 'static {
 
     /// When a client of HTTP/2 that says nothing is asked for a sign of life; `None` never asks.
     const SIGN_OF_LIFE: Option<SignOfLife> = None;
+
+    /// True when a stream of HTTP/2 may change its protocol (RFC 8441). Its request is a GET then
+    /// for which [`upgrade_of`](crate::upgrade_of) has an answer, and the body of its response takes
+    /// over the body of the request ([`Tunnel`](crate::Tunnel)).
+    const TAKES_EXTENDED_CONNECT: bool = false;
 
     /// True when a request of HTTP/1 keeps the bytes of its head, as
     /// [`HeadBytes`](crate::HeadBytes) in the extensions of its parts. Asked once for each request,
@@ -190,11 +196,18 @@ pub trait ResponseBody:
         None
     }
 
+    /// Told when a [complete](Self::complete) body was sent together with the head.
+    fn sent_complete(&mut self) {}
+
     /// True when a connection of HTTP/2 takes no more requests after this response. Over HTTP/1,
     /// [`HttpResponse::closes`] says it.
     fn ends_connection(&self) -> bool {
         false
     }
+
+    /// Called over HTTP/2 whenever the stream was woken, also while nothing more of the response can
+    /// be sent: takes on what the client sends, where the response belongs to both directions.
+    fn poll_upload(&mut self, _cx: &mut Context<'_>) {}
 
     /// Told over HTTP/2 before each poll: the next part should have at most so many bytes, because
     /// it waits in memory until the client takes it. A body that was read already may ignore it.

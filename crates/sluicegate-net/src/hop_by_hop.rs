@@ -83,20 +83,24 @@ pub enum HopByHop {
 impl HopByHop {
     /// Finds a header by its name, in any case; `None` if it does not belong to a connection.
     pub fn of(name: &[u8]) -> Option<Self> {
-        // The length alone excludes most names.
-        if !matches!(name.len(), 2 | 7 | 10 | 16..=19) {
-            return None;
-        }
-        let known = HOP_BY_HOP
-            .iter()
-            .find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
-        Some(match *known {
+        Some(match known(name)? {
             "connection" => Self::Connection,
             "transfer-encoding" => Self::TransferEncoding,
             "upgrade" => Self::Upgrade,
             _ => Self::Other,
         })
     }
+}
+
+/// The name in lower case of a header that belongs to a connection; `None` for all others.
+#[inline]
+pub(crate) fn known(name: &[u8]) -> Option<&'static str> {
+    // The length alone excludes most names.
+    if !matches!(name.len(), 2 | 7 | 10 | 16..=19) {
+        return None;
+    }
+    let is_known = |known: &&&str| known.as_bytes().eq_ignore_ascii_case(name);
+    HOP_BY_HOP.iter().find(is_known).copied()
 }
 
 /// `Trailer` is not among them: it announces trailers for the final recipient too.

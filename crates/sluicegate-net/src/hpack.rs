@@ -10,10 +10,11 @@ mod encoder;
 mod field;
 mod huffman;
 mod integer;
+mod recent_literals;
 mod static_table;
 
 pub(crate) use decoder::Decoder;
-pub(crate) use encoder::{Encoder, push_field, push_status};
+pub(crate) use encoder::{Encoder, push_field, push_lower_field, push_status};
 pub(crate) use field::{Field, FieldName, FieldValue};
 
 /// A block that cannot be decoded. The tables of both sides differ from here on, so the connection

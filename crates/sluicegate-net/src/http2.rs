@@ -19,6 +19,7 @@ mod flow;
 mod frame;
 mod frame_credit;
 mod gathering;
+mod held_answers;
 mod priority;
 mod ready_set;
 mod receiving;
@@ -27,11 +28,14 @@ mod requests;
 mod send_buffer;
 mod sending;
 mod sign_of_life;
+mod spare_headers;
 mod stream;
 mod streams;
 
 pub(crate) use buffer_bounds::BufferBounds;
 pub(crate) use driver::{Driver, DriverSettings};
+pub(crate) use request_fields::ExtendedConnectUse;
+pub(crate) use stream::AnsweredRequest;
 
 #[cfg(test)]
 mod tests;

@@ -102,7 +102,7 @@
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
 //! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, rare_event, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
-//! servers       upgrade, http1_client, http2_client
+//! servers       upgrade, tunnel, http1_client, http2_client
 //! the seam      handler
 //! serving       http1, http2, supervisor, connection
 //! the process   cores
@@ -123,6 +123,7 @@ mod date;
 pub mod fuzz_internals;
 mod handler;
 mod head_bytes;
+mod header_lines;
 pub mod hop_by_hop;
 mod hpack;
 mod http1;
@@ -145,6 +146,7 @@ mod supervisor;
 mod timeouts;
 pub mod tls;
 mod transport;
+mod tunnel;
 mod turn;
 mod upgrade;
 mod upgrade_request;
@@ -163,6 +165,7 @@ pub use handler::{
     CompleteBody, Connection, Handler, IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds,
 };
 pub use head_bytes::HeadBytes;
+pub use header_lines::header_lines;
 pub use http1_client::{
     ConnectionGrant, ConnectionSlot, ConnectionSlots, Exchange, ExchangeBody, ExchangeError,
     PrivateConnections,
@@ -179,6 +182,7 @@ pub use stall_timeout::StallTimeout;
 pub use stream_body::StreamBody;
 pub use timeouts::{HttpTimeouts, TimeoutPolicy};
 pub use transport::{ByteStream, Transport};
+pub use tunnel::{Tunnel, TunnelError};
 pub use upgrade::SwitchedServer;
 pub use upgrade_request::{UpgradeRequest, upgrade_of};
 pub use upload::{UploadMonitor, UploadPace, UploadProgress, UploadState};

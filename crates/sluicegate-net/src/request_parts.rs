@@ -14,7 +14,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Extensions, Method, Request, Uri, Version};
+use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
 use sluicegate_config::Bounds;
 
 use crate::validate::{self, BodyEnd, InvalidRequest};
@@ -168,6 +168,12 @@ impl RequestParts {
     /// Things that are put beside the request.
     pub(crate) fn extensions_mut(&mut self) -> &mut Extensions {
         &mut self.parts.extensions
+    }
+
+    /// The headers, when nobody needs the request any more.
+    pub(crate) fn take_headers(&mut self) -> HeaderMap {
+        self.remembered = None;
+        std::mem::take(&mut self.parts.headers)
     }
 
     /// Lets go of all that a request holds, but for headers that may come again.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
+use crate::header_lines::header_lines;
 use crate::wire::{ByteRange, HeaderLine, HeaderText};
 
 /// A response with a body of some kind.
@@ -137,7 +138,7 @@ impl ResponseLines {
 
     /// Names and values of our lines.
     pub(crate) fn own_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.own.split(|byte| *byte == b'\n').filter_map(split)
+        header_lines(&self.own)
     }
 
     /// Returns true when the server sent a line with this name, in any case.

@@ -13,12 +13,33 @@ pub struct UpgradeRequest {
     pub protocol: HeaderValue,
 }
 
+/// Lies in the extensions of a request of HTTP/2 whose stream is to go on in another protocol
+/// (RFC 8441). The request itself is the GET that a client of HTTP/1 would send.
+#[derive(Clone, Debug)]
+pub struct ExtendedConnect {
+    /// The protocol as sent, such as `websocket`.
+    pub(crate) protocol: HeaderValue,
+}
+
+impl ExtendedConnect {
+    /// Returns true for the one protocol that is served. What another would mean on a connection of
+    /// HTTP/1 is not known: RFC 8441 defines it for WebSocket alone.
+    pub(crate) fn is_websocket(&self) -> bool {
+        self.protocol.as_bytes().eq_ignore_ascii_case(b"websocket")
+    }
+}
+
 /// The change of protocol that a request asks for: `Connection: upgrade` and one protocol in
-/// `Upgrade`, in HTTP/1.1.
+/// `Upgrade`, in HTTP/1.1; or a stream of HTTP/2 for a WebSocket.
 ///
 /// A protocol that carries further requests is ignored: they would pass unseen and uncounted. Such
 /// a request goes on without its `Upgrade`, as RFC 9110 allows any server to do.
 pub fn upgrade_of(parts: &Parts) -> Option<UpgradeRequest> {
+    if let Some(connect) = parts.extensions.get::<ExtendedConnect>() {
+        return connect.is_websocket().then(|| UpgradeRequest {
+            protocol: HeaderValue::from_static("websocket"),
+        });
+    }
     if parts.version != Version::HTTP_11 || parts.method == Method::CONNECT {
         return None;
     }

@@ -19,6 +19,8 @@ use http::request::Parts;
 use http::{Method, header};
 use sluicegate_config::Bounds;
 
+use crate::upgrade_request::ExtendedConnect;
+
 /// Longest method that is accepted. The longest registered one has 17 bytes.
 const METHOD_BYTES: usize = 32;
 
@@ -41,6 +43,7 @@ pub(crate) fn check_request(
     is_http2: bool,
 ) -> Result<(), InvalidRequest> {
     framing::check(parts, end, bounds)?;
+    check_protocol(parts)?;
     check_method(&parts.method)?;
     check_size(parts, bounds)?;
     check_target(parts, is_http2)
@@ -53,6 +56,14 @@ pub(crate) fn check_lines(parts: &Parts, is_http2: bool) -> Result<(), InvalidRe
     }
     host::check(parts)?;
     check_expectation(parts)
+}
+
+/// The streams of HTTP/2 that change their protocol change it to that of WebSocket.
+fn check_protocol(parts: &Parts) -> Result<(), InvalidRequest> {
+    match parts.extensions.get::<ExtendedConnect>() {
+        Some(connect) if !connect.is_websocket() => Err(InvalidRequest::Protocol),
+        _ => Ok(()),
+    }
 }
 
 /// CONNECT and TRACE are never served.

@@ -60,3 +60,4 @@ mod systemd;
 mod traces;
 mod trailers;
 mod upstreams;
+mod websocket_http2;

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 
 use super::dynamic_table::DynamicTable;
 use super::field::{Field, FieldName};
+use super::recent_literals::RecentLiterals;
 use super::{HpackError, huffman, integer, static_table};
 
 /// Decodes the header blocks of one connection, one after the other.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: DynamicTable,
+    recent: RecentLiterals,
     /// Texts that were in Huffman code.
     name: Vec<u8>,
     value: Vec<u8>,
@@ -22,6 +24,7 @@ impl Decoder {
     pub(crate) fn new() -> Self {
         Self {
             table: DynamicTable::new(Self::TABLE_SIZE),
+            recent: RecentLiterals::default(),
             name: Vec::new(),
             value: Vec::new(),
         }
@@ -54,10 +57,15 @@ impl Decoder {
                 }
                 0x20.. => return Err(HpackError),
                 // Without indexing, and never indexed: the same to us, who index nothing.
-                _ => {
-                    let (field, rest) = self.literal(block, 4)?;
-                    (rest, each(&field))
-                }
+                _ => match self.recent.find(block) {
+                    Some((field, length)) => (&block[length..], each(field)),
+                    None => {
+                        let (field, rest) = self.literal(block, 4)?;
+                        let flow = each(&field);
+                        self.recent.keep(&block[..block.len() - rest.len()], field);
+                        (rest, flow)
+                    }
+                },
             };
             if flow.is_break() {
                 return Err(HpackError);
@@ -70,6 +78,7 @@ impl Decoder {
     /// Frees memory that only a block needs.
     pub(crate) fn shrink(&mut self) {
         (self.name, self.value) = (Vec::new(), Vec::new());
+        self.recent.shrink();
     }
 
     /// The field with this number in both tables.
@@ -140,7 +149,9 @@ mod tests {
                 FieldValue::Scheme(scheme) => scheme.to_string(),
                 FieldValue::Authority(authority) => authority.to_string(),
                 FieldValue::Path(path) => path.to_string(),
-                FieldValue::Header(value) => value.to_str().unwrap().to_owned(),
+                FieldValue::Protocol(value) | FieldValue::Header(value) => {
+                    value.to_str().unwrap().to_owned()
+                }
                 FieldValue::Malformed => "malformed".to_owned(),
             };
             let name = match &field.name {
@@ -209,6 +220,27 @@ mod tests {
         assert_eq!(
             decoded(&mut decoder, &[0, 1, b'X', 0]).unwrap(),
             ["Malformed: malformed"]
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_written_out_again_is_the_same_whatever_the_tables_hold() {
+        let mut decoder = Decoder::new();
+        // `:path: /ab` without indexing; then a field that is kept under the number 62, a literal
+        // with that name, another field that takes the number, and the literals once more.
+        let path = [0x04, 3, b'/', b'a', b'b'];
+        let named = [0x0f, 47, 1, b'z'];
+        let block = [
+            &path[..],
+            &[0x40, 1, b'x', 0],
+            &named,
+            &path,
+            &[0x40, 1, b'y', 0],
+            &named,
+        ];
+        assert_eq!(
+            decoded(&mut decoder, &block.concat()).unwrap(),
+            ["Path: /ab", "x: ", "x: z", "Path: /ab", "y: ", "y: z"]
         );
     }
 

@@ -5,6 +5,7 @@
 //! saves. So there is nothing to keep in step with the client.
 
 use http::StatusCode;
+use smallvec::SmallVec;
 
 use super::{integer, static_table};
 
@@ -39,15 +40,20 @@ pub(crate) fn push_status(out: &mut Vec<u8>, status: StatusCode) {
 
 /// Appends a field. Its name may have capitals, which are written small.
 pub(crate) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let start = out.len();
-    out.push(0);
-    push_length(out, name.len());
-    let name_start = out.len();
-    out.extend_from_slice(name);
-    out[name_start..].make_ascii_lowercase();
-    if let Some(number) = static_table::response_name(&out[name_start..]) {
-        out.truncate(start);
-        integer::encode(out, 0, 4, usize::from(number));
+    let mut small = SmallVec::<[u8; 64]>::from_slice(name);
+    small.make_ascii_lowercase();
+    push_lower_field(out, &small, value);
+}
+
+/// Appends a field whose name has no capitals.
+pub(crate) fn push_lower_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    match static_table::response_name(name) {
+        Some(number) => integer::encode(out, 0, 4, usize::from(number)),
+        None => {
+            out.push(0);
+            push_length(out, name.len());
+            out.extend_from_slice(name);
+        }
     }
     push_length(out, value.len());
     out.extend_from_slice(value);

@@ -27,6 +27,8 @@ pub(crate) enum FieldName {
     Authority,
     /// `:path`.
     Path,
+    /// `:protocol` (RFC 8441).
+    Protocol,
     /// Any other name that begins with a colon: none that a client may send.
     OtherPseudo,
     /// The name of a header, in lower case.
@@ -42,6 +44,7 @@ pub(crate) enum FieldValue {
     Scheme(Scheme),
     Authority(Authority),
     Path(PathAndQuery),
+    Protocol(HeaderValue),
     Header(HeaderValue),
     /// No value that a field of this name can have.
     Malformed,
@@ -70,6 +73,7 @@ impl FieldName {
             b":scheme" => Self::Scheme,
             b":authority" => Self::Authority,
             b":path" => Self::Path,
+            b":protocol" => Self::Protocol,
             [b':', ..] => Self::OtherPseudo,
             _ => HeaderName::from_lowercase(name).map_or(Self::Malformed, Self::Header),
         }
@@ -89,6 +93,7 @@ impl FieldValue {
             FieldName::Path => PathAndQuery::from_maybe_shared(shared())
                 .ok()
                 .map(Self::Path),
+            FieldName::Protocol => HeaderValue::from_bytes(value).ok().map(Self::Protocol),
             FieldName::Header(_) => HeaderValue::from_bytes(value).ok().map(Self::Header),
             FieldName::OtherPseudo | FieldName::Malformed => None,
         };

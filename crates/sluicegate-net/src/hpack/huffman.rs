@@ -96,19 +96,15 @@ impl Tables {
 pub(super) fn decode(code: &[u8], text: &mut Vec<u8>) -> Result<(), HpackError> {
     text.reserve(code.len() * 8 / 5);
     // The next bits of the code are the highest of `bits`; `count` of them are there.
-    let (mut bits, mut count, mut bytes) = (0u64, 0u32, code.iter());
+    let (mut bits, mut count, mut code) = (0u64, 0u32, code);
     loop {
-        while count <= 56
-            && let Some(byte) = bytes.next()
-        {
-            bits |= u64::from(*byte) << (56 - count);
-            count += 8;
+        if count < 32 {
+            (bits, count, code) = refill(bits, count, code);
         }
         // Padding consists of ones, so behind the last bit there are ones.
-        let padded = if count < 64 {
-            bits | u64::MAX >> count
-        } else {
-            bits
+        let padded = match count {
+            32.. => bits,
+            _ => bits | u64::MAX >> count,
         };
         let (symbol, length) = match TABLES.short[(padded >> 56) as usize] {
             (_, 0) => TABLES.long(padded),
@@ -125,6 +121,19 @@ pub(super) fn decode(code: &[u8], text: &mut Vec<u8>) -> Result<(), HpackError> 
         bits <<= length;
         count -= length;
     }
+}
+
+/// Adds the next bytes of the code to fewer than 32 bits: four of them if there are, else all.
+fn refill(mut bits: u64, mut count: u32, mut code: &[u8]) -> (u64, u32, &[u8]) {
+    if let Some((four, rest)) = code.split_first_chunk() {
+        bits |= u64::from(u32::from_be_bytes(*four)) << (32 - count);
+        return (bits, count + 32, rest);
+    }
+    while let Some((byte, rest)) = code.split_first() {
+        bits |= u64::from(*byte) << (56 - count);
+        (count, code) = (count + 8, rest);
+    }
+    (bits, count, code)
 }
 
 #[cfg(test)]

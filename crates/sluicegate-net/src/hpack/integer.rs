@@ -25,13 +25,18 @@ pub(super) fn decode(bytes: &[u8], bits: u32) -> Result<(usize, &[u8]), HpackErr
 }
 
 /// Appends an integer behind `flags`, which are the upper bits of its first byte.
+#[inline]
 pub(super) fn encode(out: &mut Vec<u8>, flags: u8, bits: u32, number: usize) {
     let most = (1 << bits) - 1;
     if number < most {
         return out.push(flags | number as u8);
     }
-    out.push(flags | most as u8);
-    let mut rest = number - most;
+    encode_long(out, flags | most as u8, number - most);
+}
+
+/// Appends an integer that is larger than its prefix by `rest`.
+fn encode_long(out: &mut Vec<u8>, prefix: u8, mut rest: usize) {
+    out.push(prefix);
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
         rest >>= 7;

@@ -20,10 +20,13 @@ use super::buffer_bounds::BufferBounds;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, ErrorCode, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
 use super::frame_credit::{Earned, FrameCredit};
+use super::held_answers::HeldAnswers;
 use super::ready_set::ReadySet;
+use super::request_fields::ExtendedConnectUse;
 use super::send_buffer::SendBuffer;
 use super::sign_of_life::ClientSilence;
-use super::stream::Receiving;
+use super::spare_headers::SpareHeaders;
+use super::stream::{AnsweredRequest, Receiving};
 use super::streams::Streams;
 use crate::activity::{Activity, ReadKind};
 use crate::client_io::ClientIo;
@@ -31,7 +34,6 @@ use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{IncomingRequest, ResponseBody, SignOfLife, WholeBodyBounds};
 use crate::hpack::{Decoder, Encoder};
 use crate::lingering::Lingering;
-use crate::response::HttpResponse;
 use crate::timeouts::TimeoutPolicy;
 use crate::turn::Turns;
 
@@ -62,6 +64,7 @@ pub(crate) struct DriverSettings {
     /// Asks the handler whether it wants the whole body of a request.
     pub(crate) whole_body: WholeBodyOf,
     pub(crate) sign_of_life: Option<SignOfLife>,
+    pub(crate) extended_connect: ExtendedConnectUse,
     pub(crate) activity: Arc<Activity>,
     pub(crate) counters: Arc<ConnectionCounters>,
     /// The task that polls the driver, and no other does.
@@ -83,6 +86,7 @@ pub(crate) struct Driver<S, F, B> {
     /// The client has sent its settings, which come first.
     pub(super) has_settings: bool,
     pub(super) decoder: Decoder,
+    pub(super) spare_headers: SpareHeaders,
     /// A header that goes on in CONTINUATION frames.
     pub(super) block: Option<HeaderBlock>,
     /// The highest number of a stream that the client has begun.
@@ -113,6 +117,7 @@ pub(crate) struct Driver<S, F, B> {
     pub(super) turns: Turns,
     /// Whole frames wait in `input` until others had their turn.
     pub(super) has_frames: bool,
+    held_answers: HeldAnswers,
     /// The client has announced the end of the connection.
     pub(super) client_ends: bool,
     phase: Phase,
@@ -141,31 +146,27 @@ enum Phase {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Serves a connection of which nothing was read but what `io` gives back.
     pub(crate) fn new(io: Box<ClientIo>, settings: DriverSettings, begin: S) -> Self {
         let mut out = SendBuffer::new(io.is_write_vectored());
         let header_bytes = u32::try_from(settings.header_bytes).unwrap_or(u32::MAX);
+        let streams = Streams::<F, B>::MOST as u32;
+        let window = settings.bounds.receive_window();
+        let connect = settings.extended_connect as u32;
         let ours = [
-            (
-                setting::MAX_CONCURRENT_STREAMS,
-                Streams::<F, B>::MOST as u32,
-            ),
-            (
-                setting::INITIAL_WINDOW_SIZE,
-                settings.bounds.receive_window(),
-            ),
+            (setting::ENABLE_CONNECT_PROTOCOL, connect),
+            (setting::MAX_CONCURRENT_STREAMS, streams),
+            (setting::INITIAL_WINDOW_SIZE, window),
             (setting::MAX_HEADER_LIST_SIZE, header_bytes),
             (setting::NO_RFC7540_PRIORITIES, 1),
         ];
         frame::push_settings(out.text(), &ours);
-        let more = settings.bounds.receive_window() - WINDOW_DEFAULT;
-        if more > 0 {
-            frame::push_window_update(out.text(), 0, more);
+        if window > WINDOW_DEFAULT {
+            frame::push_window_update(out.text(), 0, window - WINDOW_DEFAULT);
         }
-        let receive_window = settings.bounds.receive_window();
         Self {
             io: Lingering::new(io),
             ready: ReadySet::new(settings.task.clone()),
@@ -176,11 +177,12 @@ where
             preface_left: PREFACE.len(),
             has_settings: false,
             decoder: Decoder::new(),
+            spare_headers: SpareHeaders::default(),
             block: None,
             last_stream: 0,
             last_stream_before: 0,
             resets: VecDeque::new(),
-            receive_window: ReceiveWindow::new(receive_window),
+            receive_window: ReceiveWindow::new(window),
             credit: FrameCredit::new(),
             out,
             encoder: Encoder::default(),
@@ -194,6 +196,7 @@ where
             silence: ClientSilence::default(),
             body_timer: None,
             has_frames: false,
+            held_answers: HeldAnswers::default(),
             client_ends: false,
             phase: Phase::Open,
         }
@@ -297,7 +300,9 @@ where
     /// error when the client is gone.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let has_ticked = self.look_at_clock()?;
-        self.poll_send(cx)?;
+        if !self.held_answers.are_waiting() {
+            self.poll_send(cx)?;
+        }
         if self.is_full() {
             return Ok(false);
         }
@@ -310,7 +315,10 @@ where
         if !has_read || has_ticked {
             self.give_up_slow_bodies(cx);
         }
-        self.poll_send(cx)?;
+        let is_more = self.has_frames && self.phase != Phase::Closing;
+        if !self.held_answers.wait(is_more, self.out.unsent()) {
+            self.poll_send(cx)?;
+        }
         Ok(has_read)
     }
 
@@ -400,6 +408,7 @@ where
         if self.streams.open() == 0 {
             self.streams.shrink();
             self.decoder.shrink();
+            self.spare_headers.shrink();
             self.out.shrink();
         }
         Ok(true)
@@ -468,7 +477,7 @@ where
 impl<S, F, B> Future for Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     type Output = ();

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
 use super::frame;
+use super::stream::AnsweredRequest;
 use crate::body_error::BodyError;
 use crate::handler::{IncomingRequest, ResponseBody, WholeBodyBounds};
 use crate::request_body::{ClientBody, WholeBody};
-use crate::response::HttpResponse;
 use crate::validate::{BodyEnd, InvalidRequest};
 
 /// A request that waits for its body.
@@ -48,7 +48,7 @@ impl Gathering {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Takes a part of a body. Its bytes count as read: each request may have as many as its bounds

@@ -5,9 +5,9 @@ use super::frame::{
     self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, WINDOW_MAX, flag, kind, setting,
 };
 use super::priority::Urgency;
+use super::stream::AnsweredRequest;
 use crate::handler::{IncomingRequest, ResponseBody};
 use crate::hpack::HpackError;
-use crate::response::HttpResponse;
 
 /// A mistake of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) const fn fails<T>(code: ErrorCode) -> Result<T, Fault> {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Follows the frames that are complete; returns the number of bytes that they have. An error

@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Method, Request, Uri, Version, uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, uri};
 
 use crate::hop_by_hop;
 use crate::hpack::{Field, FieldName, FieldValue};
+use crate::upgrade_request::ExtendedConnect;
 
 /// Reason for which fields are no head and no trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,15 @@ pub(super) enum FieldsError {
     Malformed,
     /// They are larger than allowed.
     TooLarge,
+}
+
+/// Whether clients may ask for another protocol on a stream (RFC 8441).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExtendedConnectUse {
+    /// They were not told that they may.
+    Excluded = 0,
+    /// They were, by the setting of this value.
+    Offered = 1,
 }
 
 /// How much larger than allowed a header may be to be refused on its own. Short words can stand for
@@ -29,6 +39,8 @@ pub(super) struct RequestFields {
     scheme: Option<Scheme>,
     authority: Option<Authority>,
     path: Option<PathAndQuery>,
+    /// The protocol that the stream is to go on in (RFC 8441).
+    protocol: Option<HeaderValue>,
     headers: HeaderMap,
     /// Bytes that may still come.
     left: usize,
@@ -40,13 +52,15 @@ pub(super) struct RequestFields {
 }
 
 impl RequestFields {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    /// No fields so far, within these bounds; `headers` is an empty map.
+    pub(super) fn new(bytes_max: usize, headers: HeaderMap) -> Self {
         Self {
             method: None,
             scheme: None,
             authority: None,
             path: None,
-            headers: HeaderMap::new(),
+            protocol: None,
+            headers,
             left: bytes_max,
             excess_left: bytes_max.saturating_mul(EXCESS_MAX),
             has_pseudo: false,
@@ -77,7 +91,7 @@ impl RequestFields {
 
     fn keep(&mut self, field: &Field) -> Result<(), FieldsError> {
         if let (FieldName::Header(name), FieldValue::Header(value)) = (&field.name, &field.value) {
-            if self.headers.is_empty() {
+            if self.headers.capacity() == 0 {
                 // Room for what most requests have, so that the map need not grow.
                 self.headers.reserve(12);
             }
@@ -94,6 +108,7 @@ impl RequestFields {
             FieldValue::Scheme(scheme) => self.scheme.replace(scheme.clone()).is_some(),
             FieldValue::Authority(host) => self.authority.replace(host.clone()).is_some(),
             FieldValue::Path(path) => self.path.replace(path.clone()).is_some(),
+            FieldValue::Protocol(protocol) => self.protocol.replace(protocol.clone()).is_some(),
             FieldValue::Header(_) | FieldValue::Malformed => true,
         };
         match is_second {
@@ -102,12 +117,25 @@ impl RequestFields {
         }
     }
 
-    /// The head of a request.
-    pub(super) fn into_parts(self) -> Result<Parts, FieldsError> {
+    /// The head of a request. One that changes the protocol of its stream becomes what it asks of
+    /// the server: a GET, with an [`ExtendedConnect`] beside it. So every rule that covers it over
+    /// HTTP/1 covers it here. It is malformed where that is `Excluded`, as nobody has offered it.
+    pub(super) fn into_parts(
+        self,
+        extended_connect: ExtendedConnectUse,
+    ) -> Result<Parts, FieldsError> {
         if let Some(error) = self.error {
             return Err(error);
         }
-        let method = self.method.ok_or(FieldsError::Malformed)?;
+        let mut method = self.method.ok_or(FieldsError::Malformed)?;
+        let mut connect = None;
+        if let Some(protocol) = self.protocol {
+            let is_offered = extended_connect == ExtendedConnectUse::Offered;
+            if !is_offered || method != Method::CONNECT || self.authority.is_none() {
+                return Err(FieldsError::Malformed);
+            }
+            (method, connect) = (Method::GET, Some(ExtendedConnect { protocol }));
+        }
         let uri = match (&method, self.scheme, self.authority, self.path) {
             (&Method::CONNECT, None, Some(authority), None) => Uri::from(authority),
             (&Method::CONNECT, ..) => return Err(FieldsError::Malformed),
@@ -123,6 +151,9 @@ impl RequestFields {
         let (mut parts, ()) = Request::new(()).into_parts();
         (parts.method, parts.uri) = (method, uri);
         (parts.version, parts.headers) = (Version::HTTP_2, self.headers);
+        if let Some(connect) = connect {
+            parts.extensions.insert(connect);
+        }
         Ok(parts)
     }
 
@@ -149,7 +180,7 @@ mod tests {
         for (name, value) in pairs {
             push_field(&mut block, name.as_bytes(), value.as_bytes());
         }
-        let mut fields = RequestFields::new(1_000);
+        let mut fields = RequestFields::new(1_000, HeaderMap::new());
         Decoder::new()
             .decode(&block, |field| fields.add(field))
             .unwrap();
@@ -176,7 +207,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (*name, &**value))
             .collect();
-        fields(&pairs).into_parts()
+        fields(&pairs).into_parts(ExtendedConnectUse::Offered)
     }
 
     #[test]
@@ -188,9 +219,11 @@ mod tests {
             (Method::GET, Version::HTTP_2)
         );
         assert_eq!(parts.headers.get_all("cookie").iter().count(), 2);
-        let parts = fields(&[GET[0], GET[1], GET[3], ("host", "b")]).into_parts();
+        let parts = fields(&[GET[0], GET[1], GET[3], ("host", "b")])
+            .into_parts(ExtendedConnectUse::Offered);
         assert_eq!(parts.unwrap().uri, "/a?b");
-        let parts = fields(&[(":method", "CONNECT"), GET[2]]).into_parts();
+        let parts =
+            fields(&[(":method", "CONNECT"), GET[2]]).into_parts(ExtendedConnectUse::Offered);
         assert_eq!(parts.unwrap().uri, "a.example:8443");
     }
 
@@ -219,6 +252,43 @@ mod tests {
         }
         assert!(head(&with(&[("x y", "z")])).is_err());
         assert!(head(&with(&[("x", "a\0b")])).is_err());
+    }
+
+    #[test]
+    fn a_stream_that_changes_its_protocol_is_a_get_with_everything_that_one_has() {
+        let all = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            GET[1],
+            GET[2],
+            GET[3],
+        ];
+        let parts = fields(&all)
+            .into_parts(ExtendedConnectUse::Offered)
+            .unwrap();
+        let connect = parts.extensions.get::<ExtendedConnect>().unwrap();
+        assert_eq!(
+            (parts.method, &connect.protocol),
+            (Method::GET, &HeaderValue::from_static("websocket"))
+        );
+        assert_eq!(parts.uri, "https://a.example:8443/a?b");
+        let refused = fields(&all).into_parts(ExtendedConnectUse::Excluded);
+        assert_eq!(refused.unwrap_err(), FieldsError::Malformed);
+        for missing in [0, 2, 3, 4] {
+            let mut some = all.to_vec();
+            some.remove(missing);
+            let refused = fields(&some).into_parts(ExtendedConnectUse::Offered);
+            assert!(refused.is_err(), "{missing}");
+        }
+        for other in [(":protocol", "x"), (":method", "GET"), (":protocol", "a\0")] {
+            let mut twice = all.to_vec();
+            twice.push(other);
+            let refused = fields(&twice).into_parts(ExtendedConnectUse::Offered);
+            assert!(refused.is_err(), "{other:?} twice");
+        }
+        let other_method = [GET[0], all[1], GET[1], GET[2], GET[3]];
+        let refused = fields(&other_method).into_parts(ExtendedConnectUse::Offered);
+        assert!(refused.is_err());
     }
 
     #[test]

@@ -10,10 +10,9 @@ use super::gathering::Gathering;
 use super::priority::Urgency;
 use super::receiving::{Fault, fails};
 use super::request_fields::{FieldsError, RequestFields};
-use super::stream::{Receiving, Stream};
+use super::stream::{AnsweredRequest, Receiving, Stream};
 use crate::handler::{IncomingRequest, ResponseBody};
 use crate::request_body::ClientBody;
-use crate::response::HttpResponse;
 use crate::stream_body::stream_body;
 use crate::validate::{self, BodyEnd};
 
@@ -22,14 +21,14 @@ const PRIORITY: HeaderName = HeaderName::from_static("priority");
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// A whole header has come. It is decoded whatever becomes of it, because the next one builds
     /// on it.
     pub(super) fn on_block(&mut self, id: u32, is_last: bool, block: &[u8]) -> Result<(), Fault> {
         self.turns.count();
-        let mut fields = RequestFields::new(self.settings.header_bytes);
+        let mut fields = RequestFields::new(self.settings.header_bytes, self.spare_headers.take());
         self.decoder.decode(block, |field| fields.add(field))?;
         if let Some(slot) = self.streams.find(id) {
             return self.on_trailers(slot, is_last, fields);
@@ -89,7 +88,7 @@ where
         is_last: bool,
         fields: RequestFields,
     ) -> Result<(), Fault> {
-        let parts = match fields.into_parts() {
+        let parts = match fields.into_parts(self.settings.extended_connect) {
             Ok(parts) => parts,
             Err(FieldsError::Malformed) => return Err(Fault::Stream(id, ErrorCode::Protocol)),
             Err(FieldsError::TooLarge) => {
@@ -157,8 +156,7 @@ where
 
     /// Lets the handler run for the first time.
     pub(super) fn call_handler(&mut self, slot: usize, request: IncomingRequest) {
-        let handler = (self.begin)(request);
-        self.streams.set_handler(slot, handler);
+        self.streams.set_handler(slot, || (self.begin)(request));
         self.poll_stream(slot);
     }
 

@@ -9,7 +9,7 @@ use http_body::Frame;
 
 use super::driver::{Driver, WRITE_BYTES, header_flags};
 use super::frame::{self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_MAX, flag, kind};
-use super::stream::{Sending, StallClock};
+use super::stream::{AnsweredRequest, Sending, StallClock};
 use crate::handler::{CompleteBody, IncomingRequest, ResponseBody};
 use crate::response::{HttpResponse, ResponseLines};
 use crate::timeouts::UnreadPolicy;
@@ -30,7 +30,7 @@ enum Part {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Polls the streams that were woken.
@@ -67,10 +67,20 @@ where
         let mut cx = Context::from_waker(&stream.waker);
         let handler = stream.handler.as_mut();
         match handler.and_then(|handler| handler.as_mut().as_pin_mut()) {
-            None => self.streams.send |= self.streams.sending & (1 << slot),
+            None => {
+                if let Some(Sending {
+                    body: Some(body), ..
+                }) = &mut stream.sending
+                {
+                    body.poll_upload(&mut cx);
+                }
+                self.streams.send |= self.streams.sending & (1 << slot);
+            }
             Some(handler) => {
-                if let Poll::Ready(response) = handler.poll(&mut cx) {
+                if let Poll::Ready(answered) = handler.poll(&mut cx) {
+                    let AnsweredRequest { response, headers } = answered;
                     self.streams.drop_handler(slot);
+                    self.spare_headers.keep(headers);
                     let is_last = response.body.ends_connection();
                     self.respond(slot, response);
                     if is_last {
@@ -86,7 +96,7 @@ where
         let HttpResponse {
             status,
             lines,
-            body,
+            mut body,
             closes: _,
         } = response;
         let stream = self.streams.get_mut(slot);
@@ -96,7 +106,8 @@ where
             && may_have_body
             && self.has_room_for(slot, complete.data.len())
         {
-            return self.respond_at_once(slot, status, &lines, complete);
+            self.respond_at_once(slot, status, &lines, complete);
+            return body.sent_complete();
         }
         let stream = self.streams.get_mut(slot);
         let has_body = may_have_body && !body.is_end_stream();
@@ -159,7 +170,7 @@ where
         if !trailers.is_empty() {
             self.push_head(id, true, |block| {
                 for (name, value) in trailers {
-                    hpack::push_field(block, name.as_bytes(), value.as_bytes());
+                    hpack::push_lower_field(block, name.as_bytes(), value.as_bytes());
                 }
             });
         }
@@ -384,24 +395,26 @@ fn body_of(status: StatusCode, bytes: Option<u64>, is_head: bool) -> (bool, Opti
 
 /// Appends the lines of a response, the length of its body and the date.
 fn push_lines(block: &mut Vec<u8>, lines: &ResponseLines, length: Option<u64>) {
+    // A connection's own fields do not exist in HTTP/2.
+    let stays = |(name, _): &(&[u8], &[u8])| hop_by_hop::known(name).is_none();
     let mut has_date = false;
-    for (name, value) in lines.server_lines().chain(lines.own_lines()) {
-        // A connection's own fields do not exist in HTTP/2.
-        if hop_by_hop::HopByHop::of(name).is_some() {
-            continue;
-        }
+    for (name, value) in lines.server_lines().filter(stays) {
         has_date |= name.eq_ignore_ascii_case(b"date");
         hpack::push_field(block, name, value);
     }
+    for (name, value) in lines.own_lines().filter(stays) {
+        has_date |= name == b"date";
+        hpack::push_lower_field(block, name, value);
+    }
     if let Some(length) = length {
-        hpack::push_field(
+        hpack::push_lower_field(
             block,
             b"content-length",
             itoa::Buffer::new().format(length).as_bytes(),
         );
     }
     if !has_date {
-        hpack::push_field(block, b"date", &date::now());
+        hpack::push_lower_field(block, b"date", &date::now());
     }
 }
 
@@ -409,7 +422,7 @@ fn push_lines(block: &mut Vec<u8>, lines: &ResponseLines, length: Option<u64>) {
 fn push_trailers(block: &mut Vec<u8>, trailers: &HeaderMap) {
     for (name, value) in trailers {
         if !hop_by_hop::is_hop_by_hop(name.as_str()) {
-            hpack::push_field(block, name.as_str().as_bytes(), value.as_bytes());
+            hpack::push_lower_field(block, name.as_str().as_bytes(), value.as_bytes());
         }
     }
 }

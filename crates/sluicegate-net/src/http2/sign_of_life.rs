@@ -4,8 +4,8 @@ use std::io;
 
 use super::driver::Driver;
 use super::frame::{self, kind};
+use super::stream::AnsweredRequest;
 use crate::handler::{IncomingRequest, ResponseBody, SignOfLife};
-use crate::response::HttpResponse;
 
 /// The time since the client has sent something.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct ClientSilence {
 impl<S, F, B> Driver<S, F, B>
 where
     S: FnMut(IncomingRequest) -> F + Unpin,
-    F: Future<Output = HttpResponse<B>>,
+    F: Future<Output = AnsweredRequest<B>>,
     B: ResponseBody,
 {
     /// Sends a PING when nothing has come for a while; fails when nothing came after that either.

@@ -9,7 +9,15 @@ use http::HeaderMap;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::gathering::Gathering;
 use super::priority::Urgency;
+use crate::response::HttpResponse;
 use crate::stream_body::StreamBodySender;
+
+/// What is left of a request when its handler has answered.
+pub(crate) struct AnsweredRequest<B> {
+    pub(crate) response: HttpResponse<B>,
+    /// The request's headers, whose memory the next request uses.
+    pub(crate) headers: HeaderMap,
+}
 
 /// The memory of a handler, which is large and is used again by other streams.
 pub(super) type HandlerMemory<F> = Pin<Box<Option<F>>>;

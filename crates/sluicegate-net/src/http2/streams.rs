@@ -89,10 +89,11 @@ impl<F, B> Streams<F, B> {
         slot
     }
 
-    /// Begins the handler of a stream.
-    pub(super) fn set_handler(&mut self, slot: usize, handler: F) {
+    /// Begins the handler of a stream. It is large, so `make` makes it where it stays.
+    #[inline]
+    pub(super) fn set_handler(&mut self, slot: usize, make: impl FnOnce() -> F) {
         let mut memory = self.spare.pop().unwrap_or_else(|| Box::pin(None));
-        memory.as_mut().set(Some(handler));
+        memory.as_mut().set(Some(make()));
         self.slots[slot].handler = Some(memory);
     }
 

@@ -169,6 +169,14 @@ async fn requests_are_answered_with_head_body_and_trailers() {
     );
 }
 
+/// A turn answers eight of them.
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_together_are_answered_together() {
+    let mut client = Client::connect(&[]).await;
+    client.pass(Duration::from_millis(1)).await;
+    assert_eq!(client.burst(40).await, 40);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_of_any_length_is_received_in_windows_that_open_again() {
     const LENGTH: usize = 3 << 20;

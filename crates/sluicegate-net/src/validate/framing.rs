@@ -6,6 +6,7 @@ use http::{HeaderMap, Version, header};
 use sluicegate_config::Bounds;
 
 use super::InvalidRequest;
+use crate::hop_by_hop;
 use crate::upgrade_request::upgrade_of;
 
 /// End of a request's body, by its headers.
@@ -46,26 +47,16 @@ pub(super) fn check(parts: &Parts, end: BodyEnd, bounds: &Bounds) -> Result<(), 
 /// HTTP/2 frames requests by itself; a server behind us that believed these headers would find
 /// another end.
 fn check_connection_headers(headers: &HeaderMap) -> Result<(), InvalidRequest> {
-    for name in [
-        "connection",
-        "transfer-encoding",
-        "keep-alive",
-        "upgrade",
-        "proxy-connection",
-    ] {
-        if headers.contains_key(name) {
-            return Err(InvalidRequest::ConnectionHeader(name));
+    // One look at each name: a map would be searched for every one of them.
+    for (name, value) in headers {
+        match hop_by_hop::known(name.as_str().as_bytes()) {
+            Some("te") if value == "trailers" => {}
+            // They belong to a connection, but not to the framing of HTTP/1.
+            None | Some("proxy-authenticate" | "proxy-authorization") => {}
+            Some(name) => return Err(InvalidRequest::ConnectionHeader(name)),
         }
     }
-    let other_than_trailers = headers
-        .get_all(header::TE)
-        .iter()
-        .any(|line| line != "trailers");
-    if other_than_trailers {
-        Err(InvalidRequest::ConnectionHeader("te"))
-    } else {
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Returns true when the body is chunked; any other coding is refused, and so is `chunked` twice.

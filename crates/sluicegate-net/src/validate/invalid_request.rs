@@ -55,6 +55,8 @@ pub enum InvalidRequest {
     Blanks,
     /// `Expect` is anything but `100-continue`.
     Expectation,
+    /// The protocol of a stream of HTTP/2 is to become another than that of WebSocket.
+    Protocol,
 }
 
 impl InvalidRequest {
@@ -68,6 +70,7 @@ impl InvalidRequest {
             }
             Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
+            Self::Protocol => StatusCode::NOT_IMPLEMENTED,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -116,6 +119,7 @@ impl fmt::Display for InvalidRequest {
             Self::ConnectionHeader(name) => return write!(f, "{name} does not exist in HTTP/2"),
             Self::Blanks => "a header's value begins or ends with a blank",
             Self::Expectation => "Expect is not 100-continue",
+            Self::Protocol => "the protocol is not websocket",
         })
     }
 }

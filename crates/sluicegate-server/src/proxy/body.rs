@@ -12,7 +12,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sluicegate_net::http2_client::Http2Body;
-use sluicegate_net::{ExchangeBody, ExchangeError, ResponseBody, SwitchedServer};
+use sluicegate_net::{
+    CompleteBody, ExchangeBody, ExchangeError, ResponseBody, SwitchedServer, Tunnel, TunnelError,
+};
 
 use super::request_guard::RequestGuard;
 use super::server_clock::ServerClock;
@@ -24,6 +26,7 @@ pub(crate) enum ProxyBodyError {
     Stream(hyper::Error),
     /// The server stopped sending.
     Stalled,
+    Tunnel(TunnelError),
 }
 
 impl fmt::Display for ProxyBodyError {
@@ -31,6 +34,7 @@ impl fmt::Display for ProxyBodyError {
         match self {
             Self::Exchange(error) => error.fmt(f),
             Self::Stream(error) => error.fmt(f),
+            Self::Tunnel(error) => error.fmt(f),
             Self::Stalled => f.write_str("the server stopped in the middle of its response"),
         }
     }
@@ -55,6 +59,8 @@ pub(super) enum BodySource {
     /// The connection of a server that has agreed to another protocol; the engine takes it to relay
     /// bytes.
     Switched(Option<Box<SwitchedServer>>),
+    /// The same over HTTP/2, where the stream itself carries the bytes.
+    Tunnel(Box<Tunnel>),
 }
 
 impl BodySource {
@@ -80,7 +86,7 @@ impl ProxyBody {
             BodySource::Exchange(_, clock) | BodySource::Stream(_, clock) => {
                 clock.is_client_stalled()
             }
-            BodySource::Own(_) | BodySource::Switched(_) => false,
+            BodySource::Own(_) | BodySource::Switched(_) | BodySource::Tunnel(_) => false,
         };
         if is_client_stalled {
             self.guard.record_stalled_client();
@@ -100,9 +106,33 @@ impl ResponseBody for ProxyBody {
         }
     }
 
+    fn complete(&self) -> Option<CompleteBody<'_>> {
+        let BodySource::Own(bytes) = &self.source else {
+            return None;
+        };
+        Some(CompleteBody {
+            data: bytes.as_deref().unwrap_or_default(),
+            trailers: &[],
+        })
+    }
+
+    fn sent_complete(&mut self) {
+        if let BodySource::Own(bytes) = &mut self.source {
+            self.guard.bytes_out += bytes.take().map_or(0, |bytes| bytes.len() as u64);
+        }
+    }
+
+    fn poll_upload(&mut self, cx: &mut Context<'_>) {
+        if let BodySource::Tunnel(tunnel) = &mut self.source {
+            tunnel.poll_upload(cx);
+        }
+    }
+
     fn limit_next_part(&mut self, bytes_max: usize) {
-        if let BodySource::Exchange(body, _) = &mut self.source {
-            body.limit_part(bytes_max);
+        match &mut self.source {
+            BodySource::Exchange(body, _) => body.limit_part(bytes_max),
+            BodySource::Tunnel(tunnel) => tunnel.limit_part(bytes_max),
+            BodySource::Own(_) | BodySource::Stream(..) | BodySource::Switched(_) => {}
         }
     }
 }
@@ -132,6 +162,10 @@ impl Body for ProxyBody {
                 }
             },
             BodySource::Switched(_) => Poll::Ready(None),
+            BodySource::Tunnel(tunnel) => {
+                let frame = Pin::new(&mut **tunnel).poll_frame(cx);
+                frame.map_err(ProxyBodyError::Tunnel)
+            }
         };
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
@@ -153,6 +187,7 @@ impl Body for ProxyBody {
             BodySource::Exchange(body, _) => body.is_end_stream(),
             BodySource::Stream(body, _) => body.is_end_stream(),
             BodySource::Switched(_) => true,
+            BodySource::Tunnel(tunnel) => tunnel.is_end_stream(),
         }
     }
 
@@ -164,6 +199,7 @@ impl Body for ProxyBody {
             BodySource::Exchange(body, _) => body.size_hint(),
             BodySource::Stream(body, _) => body.size_hint(),
             BodySource::Switched(_) => SizeHint::with_exact(0),
+            BodySource::Tunnel(_) => SizeHint::default(),
         }
     }
 }

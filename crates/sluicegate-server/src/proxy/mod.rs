@@ -19,6 +19,7 @@ mod server_clock;
 mod service;
 mod state;
 pub(crate) mod upstream;
+mod websocket;
 
 use std::net::IpAddr;
 use std::sync::Arc;

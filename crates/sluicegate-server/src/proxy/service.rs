@@ -33,12 +33,15 @@ use super::grpc;
 use super::request_guard::{AccessRecord, RequestGuard};
 use super::rewrite;
 use super::state::{ProxySnapshot, ProxyState};
+use super::websocket::WebSocketStream;
 
 /// The connection of a client, shared by its requests.
 pub(super) type ClientConnection = Connection<ProxyState>;
 
 impl Handler for ProxyState {
     type Body = ProxyBody;
+
+    const TAKES_EXTENDED_CONNECT: bool = true;
 
     async fn handle(
         caller: &Arc<ClientConnection>,
@@ -85,7 +88,16 @@ async fn answer(
             guard.pending = admitted.admitted.pending.take();
             forward_admitted(caller, snapshot, parts, body, admitted, &mut guard).await
         }
-        Err(refused) => refuse(&parts.headers, body, refused, &mut guard).await,
+        Err(refused) => {
+            // Nobody waits for the end of what is to be a WebSocket.
+            let is_endless = caller.is_http2 && upgrade_of(parts).is_some();
+            let body = if is_endless {
+                ClientBody::default()
+            } else {
+                body
+            };
+            refuse(&parts.headers, body, refused, &mut guard).await
+        }
     };
     answer.lines.replace(&request_id::HEADER, |text| {
         text.extend_from_slice(guard.request_id.as_bytes())
@@ -254,7 +266,7 @@ async fn forward_admitted(
     caller: &Arc<ClientConnection>,
     snapshot: &Arc<ProxySnapshot>,
     parts: &mut RequestParts,
-    body: ClientBody,
+    mut body: ClientBody,
     request: AdmittedRequest,
     guard: &mut RequestGuard,
 ) -> HttpResponse<BodySource> {
@@ -263,6 +275,10 @@ async fn forward_admitted(
         headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
+    let websocket = caller
+        .is_http2
+        .then(|| WebSocketStream::begin(parts, &mut body))
+        .flatten();
     let (upgrade, request_id) = (upgrade_of(parts), guard.request_id.clone());
     let hop = rewrite::Hop {
         client_ip: request.client_ip,
@@ -281,7 +297,10 @@ async fn forward_admitted(
         hop: &hop,
         routing: request.admitted.routing.as_deref(),
     };
-    let forwarded = forward::forward(&forwarding, parts, body).await;
+    let mut forwarded = forward::forward(&forwarding, parts, body).await;
+    if let Some(websocket) = websocket {
+        forwarded = forwarded.and_then(|forwarded| websocket.open(forwarded));
+    }
     let mut answer = match forwarded {
         Ok(forwarded) => {
             guard.outcome = RequestOutcome::Forwarded;

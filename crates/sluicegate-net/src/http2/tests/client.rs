@@ -108,6 +108,25 @@ impl Client {
         self.send(&out).await;
     }
 
+    /// Sends so many requests in one write; returns the number of responses that come in the first.
+    pub(super) async fn burst(&mut self, count: u32) -> usize {
+        let block = [0x82, 0x86, 0x84, 0x01, 1, b'a'];
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        let mut out = Vec::new();
+        for number in 0..count {
+            frame::push_frame(&mut out, kind::HEADERS, flags, number * 2 + 1, &block);
+        }
+        self.send(&out).await;
+        let mut bytes = vec![0; 64 * 1024];
+        let length = self.io.read(&mut bytes).await.unwrap();
+        let (mut rest, mut responses) = (&bytes[..length], 0);
+        while let Some(head) = FrameHead::parse(rest) {
+            responses += usize::from(head.kind == kind::HEADERS);
+            rest = &rest[HEAD_BYTES + head.length..];
+        }
+        responses
+    }
+
     pub(super) async fn get(&mut self, stream: u32, path: &str) {
         self.get_with(stream, path, &[]).await;
     }

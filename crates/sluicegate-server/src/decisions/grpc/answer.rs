@@ -5,6 +5,7 @@
 use http::header::{HeaderName, RETRY_AFTER};
 use sluicegate::http::{ResponseFields, ResponseHeaders, retry_after_secs};
 use sluicegate::{Decision, LimitOutcome, Nanos};
+use sluicegate_net::header_lines;
 
 use super::descriptors::{ChargeIndex, DescriptorCharges};
 use super::message_writer::MessageWriter;
@@ -228,5 +229,18 @@ impl ResponseFields for AddedLines<'_, '_> {
             line.text(1, name.as_str().as_bytes());
             line.delimited(2, value);
         });
+    }
+
+    fn append_lines(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        /// Room for the lines of one limit.
+        const USUAL_BYTES: usize = 256;
+        let mut text = Vec::with_capacity(USUAL_BYTES);
+        write(&mut text);
+        for (name, value) in header_lines(&text) {
+            self.0.message(field::HEADERS_TO_ADD, |line| {
+                line.text(1, name);
+                line.delimited(2, |out| out.extend_from_slice(value));
+            });
+        }
     }
 }

@@ -59,25 +59,25 @@ impl Handler for GrpcConnection {
         connection: &Arc<Connection<Self>>,
         request: &mut IncomingRequest,
     ) -> HttpResponse<GrpcBody> {
-        let IncomingRequest { parts, body, .. } = request.take();
-        let parts = parts.into_inner();
         let this = &connection.handler;
-        let body = match body {
+        let body = match std::mem::take(&mut request.body) {
             // The token was seen before the body was waited for.
             ClientBody::Whole(body) => body.into_bytes(),
-            body if parts.uri.path() != SHOULD_RATE_LIMIT => {
+            body if request.parts.uri.path() != SHOULD_RATE_LIMIT => {
+                let parts = request.take().parts.into_inner();
                 let answered = this.answer_beside(Request::from_parts(parts, Body::new(body)));
                 return Box::pin(answered).await;
             }
-            _ if !this.admits(&parts.headers) => return this.refuse_stranger(),
+            _ if !this.admits(&request.parts.headers) => return this.refuse_stranger(),
             // There is no body at all.
             _ => Ok(Bytes::new()),
         };
         this.used.record_call();
+        let headers = &request.parts.headers;
         let gate = &this.state.gate;
         let protocol = DecisionProtocol::Grpc;
-        let call = DecisionCall::begin(gate, protocol, &parts.headers, connection.peer);
-        let answered = this.should_rate_limit(&call, &parts.headers, body).await;
+        let call = DecisionCall::begin(gate, protocol, headers, connection.peer);
+        let answered = this.should_rate_limit(&call, headers, body).await;
         let (service, method) = (SERVICE, METHOD);
         call.end(gate, DecisionTransport::Grpc { service, method });
         match answered {

@@ -7,6 +7,7 @@ use super::driver::{Case, Expect, PROTOCOL, case, headers, post};
 pub fn cases() -> Vec<Case> {
     let mut cases = fields();
     cases.extend(pseudo_fields());
+    cases.extend(extended_connect());
     cases.extend(trailers());
     cases.extend(lengths());
     cases
@@ -142,6 +143,77 @@ fn pseudo_fields() -> Vec<Case> {
         refused(
             "a :path with a fragment and a null",
             &[method, scheme, (":path", "/\0"), authority],
+        ),
+    ]
+}
+
+/// Streams that change their protocol (RFC 8441). The server behind agrees to none.
+fn extended_connect() -> Vec<Case> {
+    let block = |pairs: &[(&str, &str)]| -> Vec<u8> {
+        let fields = pairs.iter().map(|(name, value)| field(name, value));
+        fields.flatten().collect()
+    };
+    let (method, protocol) = ((":method", "CONNECT"), (":protocol", "websocket"));
+    let (scheme, path) = ((":scheme", "http"), (":path", "/"));
+    let authority = (":authority", "a.example");
+    let all = [method, protocol, scheme, path, authority];
+    let with = |more: &[(&str, &str)]| headers(1, 0, &block(&[&all[..], more].concat()));
+    let refused =
+        |name, pairs: &[(&str, &str)]| case(name, headers(1, 0, &block(pairs)), Expect::Refused(1));
+    let status = |name, send, status| case(name, send, Expect::Status(1, status));
+    let other = |name: &'static str| {
+        let fields = [method, (":protocol", name), scheme, path, authority];
+        headers(1, 0, &block(&fields))
+    };
+    vec![
+        status("a WebSocket that the server refuses", with(&[]), 502),
+        status("another protocol", other("connect-udp"), 501),
+        status("HTTP in HTTP", other("h2c"), 501),
+        status("a protocol without a name", other(""), 501),
+        status(
+            "a WebSocket with a length",
+            with(&[("content-length", "5")]),
+            400,
+        ),
+        status(
+            "a WebSocket with another Host",
+            with(&[("host", "b.example")]),
+            400,
+        ),
+        refused(
+            "a WebSocket without a scheme",
+            &[method, protocol, path, authority],
+        ),
+        refused(
+            "a WebSocket without a path",
+            &[method, protocol, scheme, authority],
+        ),
+        refused(
+            "a WebSocket without an authority",
+            &[method, protocol, scheme, path, ("host", "a.example")],
+        ),
+        refused(
+            "a WebSocket that is asked for with GET",
+            &[(":method", "GET"), protocol, scheme, path, authority],
+        ),
+        refused(
+            "a WebSocket without a method",
+            &[protocol, scheme, path, authority],
+        ),
+        refused(
+            "a :protocol behind a field",
+            &[method, scheme, path, authority, ("x", "y"), protocol],
+        ),
+        case("a :protocol twice", with(&[protocol]), Expect::Refused(1)),
+        case(
+            "a WebSocket with Upgrade",
+            with(&[("upgrade", "websocket")]),
+            Expect::Refused(1),
+        ),
+        case(
+            "a WebSocket with Connection",
+            with(&[("connection", "upgrade")]),
+            Expect::Refused(1),
         ),
     ]
 }
