@@ -1,0 +1,3 @@
+//! The network engine from outside.
+
+mod idle_memory;
