@@ -299,7 +299,7 @@ impl ConnectionSupervisor {
         let quiet = if self.is_ending() {
             DRAIN_QUIET
         } else {
-            time_before_rest(self.counters().open())
+            time_before_rest(self.counters().open(), self.activity.requests_begun())
         };
         let until = self.timers.now().after(quiet);
         self.rest = Some((until, self.activity.bytes_read()));
@@ -309,11 +309,19 @@ impl ConnectionSupervisor {
 
 /// Time for which a quiet connection keeps its memory: the more connections there are, the less.
 /// With few there is memory enough, and making everything anew is work; many have longer pauses
-/// between their requests anyway.
-fn time_before_rest(connections: u64) -> Duration {
+/// between their requests anyway. One that has asked only once may never ask again, so fewer of
+/// these count as many: thousands of clients that come at a time and wait would otherwise take the
+/// memory of hundreds that are busy, and the allocator keeps what it once had.
+fn time_before_rest(connections: u64, requests: u64) -> Duration {
     const LONGEST: Duration = Duration::from_millis(100);
     const FEW: u64 = 256;
-    LONGEST.mul_f64(FEW as f64 / connections.max(FEW) as f64)
+    const FEW_WITH_ONE_REQUEST: u64 = 32;
+    let few = if requests > 1 {
+        FEW
+    } else {
+        FEW_WITH_ONE_REQUEST
+    };
+    LONGEST.mul_f64(few as f64 / connections.max(few) as f64)
 }
 
 #[cfg(test)]
@@ -328,8 +336,11 @@ mod tests {
 
     #[test]
     fn the_more_connections_there_are_the_sooner_each_rests() {
-        assert_eq!(time_before_rest(0), time_before_rest(256));
-        assert_eq!(time_before_rest(512), time_before_rest(256) / 2);
-        assert!(time_before_rest(1_000_000) < Duration::from_millis(1));
+        for (requests, few) in [(1, 32), (2, 256), (1_000, 256)] {
+            let time = |connections| time_before_rest(connections, requests);
+            assert_eq!(time(0), time(few));
+            assert_eq!(time(2 * few), time(few) / 2);
+            assert!(time(1_000_000) < Duration::from_millis(1));
+        }
     }
 }
