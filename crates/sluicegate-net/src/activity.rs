@@ -6,9 +6,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
-/// Progress of one connection, in atomics that any of its tasks may update.
+use crate::wake_flag::WakeFlag;
+
+/// Progress of one connection, in atomics, because the parts of a connection share it.
 ///
-/// Relaxed ordering is enough: the values are only compared with those of earlier ticks.
+/// Relaxed ordering is enough: the values are only compared with those of earlier ticks. Each value
+/// has one writer at a time: bytes are recorded by whoever has the connection's stream for itself
+/// ([`ClientIo`](crate::client_io::ClientIo), by `&mut`), and requests and ticks by the future that
+/// serves the connection. So a value is changed by a load and a store, which do not lock the memory
+/// as a read-modify-write does ([`add`]).
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// A [`ConnectionPhase`] as a number.
@@ -28,6 +34,9 @@ pub(crate) struct Activity {
     /// Ticks of the supervisor's timer so far.
     ticks: AtomicU32,
     is_given_up: AtomicBool,
+    /// Set when the connection's supervisor has something to look at. It is here so that a
+    /// connection which waits needs no memory block more.
+    flag: WakeFlag,
 }
 
 /// Kind of the bytes that were read last.
@@ -65,6 +74,11 @@ impl Activity {
         activity
     }
 
+    /// Set when the connection's supervisor has something to look at.
+    pub(crate) fn flag(&self) -> &WakeFlag {
+        &self.flag
+    }
+
     /// Records bytes from the client.
     pub(crate) fn record_read(&self, bytes: usize, kind: ReadKind) {
         self.record_bytes(bytes);
@@ -73,7 +87,7 @@ impl Activity {
 
     /// Records bytes from the client whose kind is found out later.
     pub(crate) fn record_bytes(&self, bytes: usize) {
-        self.read.fetch_add(bytes as u64, Relaxed);
+        add(&self.read, bytes as u64);
     }
 
     /// Records what the bytes that were read last are.
@@ -89,7 +103,7 @@ impl Activity {
 
     /// Records bytes that the client's connection has taken.
     pub(crate) fn record_write(&self, bytes: usize) {
-        self.written.fetch_add(bytes as u64, Relaxed);
+        add(&self.written, bytes as u64);
         self.is_write_blocked.store(false, Relaxed);
     }
 
@@ -100,7 +114,8 @@ impl Activity {
 
     /// Counts a tick of the supervisor's timer.
     pub(crate) fn record_tick(&self) {
-        self.ticks.fetch_add(1, Relaxed);
+        let ticks = self.ticks.load(Relaxed).wrapping_add(1);
+        self.ticks.store(ticks, Relaxed);
     }
 
     /// Ticks so far; the number begins again after the largest.
@@ -120,14 +135,17 @@ impl Activity {
 
     /// A request's header is complete; the request lasts until [`Activity::end_request`].
     pub(crate) fn begin_request(&self) {
-        self.requests.fetch_add(1, Relaxed);
-        self.begun.fetch_add(1, Relaxed);
+        let requests = self.requests.load(Relaxed) + 1;
+        self.requests.store(requests, Relaxed);
+        add(&self.begun, 1);
         self.set_phase(ConnectionPhase::Busy);
     }
 
     /// A request is answered to its last byte, or was abandoned.
     pub(crate) fn end_request(&self) {
-        if self.requests.fetch_sub(1, Relaxed) == 1 {
+        let requests = self.requests.load(Relaxed) - 1;
+        self.requests.store(requests, Relaxed);
+        if requests == 0 {
             self.set_phase(ConnectionPhase::Idle);
         }
     }
@@ -189,6 +207,11 @@ impl Activity {
     fn set_phase(&self, phase: ConnectionPhase) {
         self.phase.store(phase as u8, Relaxed);
     }
+}
+
+/// Adds to a value that nobody else changes meanwhile.
+fn add(value: &AtomicU64, more: u64) {
+    value.store(value.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 /// A request of HTTP/1 that is being answered until this is dropped.

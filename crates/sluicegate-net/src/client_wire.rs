@@ -118,21 +118,18 @@ impl ClientWire {
             })
     }
 
-    /// Returns true when bytes have come that nobody has looked at, here or in the system.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.state().has_unread()
-    }
-
     /// Returns true when bytes behind the current request have been read. Asks nobody for more.
     pub(crate) fn has_buffered(&self) -> bool {
         !self.state().input.is_empty()
     }
 
-    /// Waits until there is something to read, without a buffer.
-    pub(crate) async fn wait_readable(&self) {
-        self.state().release_room();
-        // An error is found again by the next read.
-        let _ = poll_fn(|cx| self.state().io.poll_readable(cx)).await;
+    /// The stream alone, which takes less memory while nothing comes; the same connection if the
+    /// body of a request still shares it. To be called between two requests.
+    pub(crate) fn into_io(self) -> Result<Box<ClientIo>, Self> {
+        let shared = Arc::try_unwrap(self.0).map_err(Self)?;
+        let mut state = (shared.state.into_inner()).unwrap_or_else(PoisonError::into_inner);
+        state.io.put_back(state.input.freeze());
+        Ok(state.io)
     }
 
     /// Reads the next request's head into `parts`; `None` when there is none and the connection is
@@ -260,13 +257,6 @@ impl WireState {
             self.input.reserve(room.max(ROOM));
         }
         pin!(self.io.read_buf(&mut self.input)).poll(cx)
-    }
-
-    /// Gives the memory of an empty buffer back.
-    fn release_room(&mut self) {
-        if self.input.is_empty() {
-            self.input = BytesMut::new();
-        }
     }
 }
 

@@ -14,27 +14,28 @@ mod opening;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use ipnet::IpNet;
 use rustls::ServerConfig;
 use sluicegate_config::Bounds;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use self::opening::OpenError;
+use self::opening::{OpenError, OpenedConnection};
 use crate::activity::Activity;
-use crate::client_connections::{ClientAdmission, ClientPermit};
+use crate::client_connections::ClientAdmission;
 use crate::client_io::ClientIo;
 use crate::client_wire::{ClientWire, WireEnd};
 use crate::counters::{ConnectionCounters, ConnectionRefusal};
 use crate::handler::{Connection, Handler};
 use crate::http1::{self, Http1End};
 use crate::http2::{AnsweredRequest, BufferBounds, Driver, DriverSettings, ExtendedConnectUse};
+use crate::lingering::Lingering;
 use crate::supervisor::{ConnectionSupervisor, EndMode, EndReason, Supervised, WhenQuiet};
-use crate::timeouts::{TimeoutCheck, TimeoutPolicy};
+use crate::timeouts::TimeoutPolicy;
 use crate::transport::Transport;
 
 /// Serves HTTP connections; shared by all connections of an endpoint.
@@ -70,7 +71,7 @@ impl ConnectionSettings {
 
 impl HttpServer {
     /// Serves a connection that was just accepted: HTTP/1 or HTTP/2, whichever the client begins
-    /// with or agrees to in TLS.
+    /// with or agrees to in TLS. To be called within the runtime that serves it.
     ///
     /// This is no `async fn`: its arguments would be kept in the future for the whole life of the
     /// connection, although most of them are only needed to open it.
@@ -81,41 +82,19 @@ impl HttpServer {
         stream: TcpStream,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let ConnectionSettings {
-            timeouts,
-            bounds,
-            buffered_bytes_max,
-            tls,
-        } = settings;
-        let (activity, check) = (Arc::new(Activity::new()), TimeoutCheck::new(timeouts));
-        let server = Arc::clone(&self);
-        let for_io = Arc::clone(&activity);
-        let mut opening =
-            Box::pin(async move { opening::open(&server, tls, stream, peer, for_io).await });
-        async move {
-            let _open = self.counters.open_connection();
-            let mut supervisor = Box::pin(self.supervisor(Arc::clone(&activity), check)).await;
-            // A client that has connected may have sent a request already, which is answered even
-            // if the process ends.
-            let Supervised::Finished(opened) = supervisor
-                .supervise(opening.as_mut(), |_, _| EndMode::Graceful)
-                .await
-            else {
-                return;
-            };
-            drop(opening);
-            let (io, connection) = match opened {
-                Ok(opened) => (*opened).with_handler(handler, bounds, activity),
-                Err(OpenError::Closed) => return,
-                Err(OpenError::Refused(reason)) => return self.counters.refuse(reason),
-            };
-            if connection.is_http2 {
-                let served = serve_http2(&mut supervisor, io, connection, buffered_bytes_max);
-                Box::pin(served).await;
-            } else {
-                serve_http1(&mut supervisor, ClientWire::new(io), &connection).await;
-            }
-        }
+        let activity = Arc::new(Activity::new());
+        let supervisor = self.supervisor(&activity, settings.timeouts);
+        let opening = Box::pin(async move {
+            let (tls, bounds) = (settings.tls, settings.bounds);
+            let opened = opening::open(&self, tls, stream, peer, Arc::clone(&activity)).await?;
+            let (io, connection) = opened.with_handler(handler, bounds, activity);
+            Ok(OpenConnection {
+                io,
+                connection,
+                buffered_bytes_max: settings.buffered_bytes_max,
+            })
+        });
+        serve_opening(supervisor, opening)
     }
 
     /// Serves HTTP/1 over a stream whose handshake is over; `settings.tls` has no meaning.
@@ -126,14 +105,7 @@ impl HttpServer {
         transport: Transport,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let (io, connection, check) = opened(handler, settings, transport, peer, false);
-        let wire = ClientWire::new(io);
-        async move {
-            let _open = self.counters.open_connection();
-            let activity = Arc::clone(&connection.activity);
-            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
-            serve_http1(&mut supervisor, wire, &connection).await;
-        }
+        self.serve_open(handler, settings, transport, peer, false)
     }
 
     /// Serves HTTP/2 over a stream whose handshake is over; `settings.tls` has no meaning.
@@ -144,63 +116,84 @@ impl HttpServer {
         transport: Transport,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send {
-        let buffered_bytes_max = settings.buffered_bytes_max;
-        let (io, connection, check) = opened(handler, settings, transport, peer, true);
-        async move {
-            let _open = self.counters.open_connection();
-            let activity = Arc::clone(&connection.activity);
-            let mut supervisor = Box::pin(self.supervisor(activity, check)).await;
-            serve_http2(&mut supervisor, io, connection, buffered_bytes_max).await;
-        }
+        self.serve_open(handler, settings, transport, peer, true)
     }
 
-    /// A supervisor in the calling task. Its future is large and done at once, so callers box it.
-    async fn supervisor(
+    fn serve_open<H: Handler>(
         &self,
-        activity: Arc<Activity>,
-        check: TimeoutCheck,
-    ) -> ConnectionSupervisor {
-        let (counters, ending) = (Arc::clone(&self.counters), self.ending.clone());
-        ConnectionSupervisor::new(counters, activity, check, ending).await
+        handler: Arc<H>,
+        settings: ConnectionSettings,
+        transport: Transport,
+        peer: SocketAddr,
+        is_http2: bool,
+    ) -> impl Future<Output = ()> + Send + use<H> {
+        let activity = Arc::new(Activity::new());
+        let supervisor = self.supervisor(&activity, settings.timeouts);
+        let opened = OpenedConnection::without_handshake(transport, peer, is_http2, &activity);
+        let (io, connection) = opened.with_handler(handler, settings.bounds, activity);
+        let opened = OpenConnection {
+            io,
+            connection,
+            buffered_bytes_max: settings.buffered_bytes_max,
+        };
+        serve_opening(supervisor, Box::pin(std::future::ready(Ok(opened))))
+    }
+
+    fn supervisor(
+        &self,
+        activity: &Arc<Activity>,
+        timeouts: TimeoutPolicy,
+    ) -> Box<ConnectionSupervisor> {
+        let (counters, ending) = (&self.counters, &self.ending);
+        ConnectionSupervisor::new(counters, Arc::clone(activity), timeouts, ending)
     }
 }
 
-/// The parts of a connection whose handshake is over.
-fn opened<H: Handler>(
-    handler: Arc<H>,
-    settings: ConnectionSettings,
-    transport: Transport,
-    peer: SocketAddr,
-    is_http2: bool,
-) -> (Box<ClientIo>, Arc<Connection<H>>, TimeoutCheck) {
-    let activity = Arc::new(Activity::new());
-    let connection = Arc::new(Connection {
-        handler,
-        peer,
-        is_tls: transport.is_tls(),
-        server_name: transport.client_server_name(),
-        is_http2,
-        bounds: settings.bounds,
-        activity: Arc::clone(&activity),
-        private_connections: OnceLock::new(),
-        _client: ClientPermit::uncounted(),
-    });
-    let io = ClientIo::new(Bytes::new(), transport, activity, is_http2);
-    let check = TimeoutCheck::new(settings.timeouts);
-    (Box::new(io), connection, check)
+/// A connection that is ready for requests.
+struct OpenConnection<H> {
+    io: Box<ClientIo>,
+    connection: Arc<Connection<H>>,
+    buffered_bytes_max: usize,
+}
+
+/// Serves a connection from its opening to its end.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn has room for its arguments twice, in every connection that waits"
+)]
+fn serve_opening<H: Handler>(
+    mut supervisor: Box<ConnectionSupervisor>,
+    mut opening: Pin<Box<impl Future<Output = Result<OpenConnection<H>, OpenError>>>>,
+) -> impl Future<Output = ()> {
+    async move {
+        // A client that has connected may have sent a request already, which is answered even
+        // if the process ends.
+        let opened = supervisor.supervise(opening.as_mut(), |_, _| EndMode::Graceful);
+        let Supervised::Finished(opened) = opened.await else {
+            return;
+        };
+        drop(opening);
+        match opened {
+            Ok(opened) if opened.connection.is_http2 => {
+                Box::pin(serve_http2(supervisor, opened)).await;
+            }
+            Ok(opened) => serve_http1(supervisor, opened.io, opened.connection).await,
+            Err(OpenError::Closed) => {}
+            Err(OpenError::Refused(reason)) => supervisor.refuse(reason),
+        }
+    }
 }
 
 /// Serves HTTP/2 until the connection ends.
 async fn serve_http2<H: Handler>(
-    supervisor: &mut ConnectionSupervisor,
-    io: Box<ClientIo>,
-    connection: Arc<Connection<H>>,
-    buffered_bytes_max: usize,
+    mut supervisor: Box<ConnectionSupervisor>,
+    opened: OpenConnection<H>,
 ) {
+    let connection = opened.connection;
     let handler = Arc::clone(&connection.handler);
     let settings = DriverSettings {
         header_bytes: connection.bounds.header_bytes,
-        bounds: BufferBounds(buffered_bytes_max),
+        bounds: BufferBounds(opened.buffered_bytes_max),
         timeouts: supervisor.timeouts(),
         whole_body: Box::new(move |parts| handler.whole_body(parts)),
         sign_of_life: H::SIGN_OF_LIFE,
@@ -220,7 +213,7 @@ async fn serve_http2<H: Handler>(
             AnsweredRequest { response, headers }
         }
     };
-    let mut served = Box::pin(Driver::new(io, settings, begin));
+    let mut served = Box::pin(Driver::new(opened.io, settings, begin));
     // The client is told with GOAWAY that it has to open another connection, and once more a round
     // trip later: every request that was under way until then is answered.
     let end = |served: Pin<&mut _>, _| {
@@ -234,52 +227,80 @@ async fn serve_http2<H: Handler>(
     supervisor.supervise(served.as_mut(), end).await;
 }
 
-/// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in
-/// the stream are in `wire`, and a connection rests only between two requests.
-async fn serve_http1<H: Handler>(
-    supervisor: &mut ConnectionSupervisor,
-    wire: ClientWire,
-    connection: &Arc<Connection<H>>,
-) {
-    let end = |reason| match reason {
-        EndReason::ProcessEnds => wire.end(WireEnd::Draining),
-        EndReason::Quiet | EndReason::Idle => wire.end(WireEnd::Closing),
-    };
-    if supervisor.is_ending() {
-        end(EndReason::ProcessEnds);
+/// Serves and rests by turns. Nothing is lost in between: bytes that have come are in `io`, and a
+/// connection rests only between two requests.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn has room for its arguments twice, in every connection that waits"
+)]
+fn serve_http1<H: Handler>(
+    mut supervisor: Box<ConnectionSupervisor>,
+    mut io: Box<ClientIo>,
+    connection: Arc<Connection<H>>,
+) -> impl Future<Output = ()> {
+    async move {
+        let mut end = WireEnd::Open;
+        loop {
+            let wire = ClientWire::new(io);
+            wire.end(end);
+            match Box::pin(serve_requests(&mut supervisor, wire, &connection)).await {
+                Some(rested) => io = rested,
+                None => return,
+            }
+            supervisor.when_quiet = WhenQuiet::End;
+            let mut readable = pin!(poll_fn(|cx| io.poll_readable(cx)));
+            let woken = supervisor.supervise(readable.as_mut(), |_, reason| match reason {
+                EndReason::ProcessEnds => EndMode::Graceful,
+                EndReason::Quiet | EndReason::Idle => EndMode::Immediate,
+            });
+            // An error is found again by the next read.
+            if let Supervised::Finished(_) = woken.await {
+                continue;
+            }
+            // The server would need memory for a buffer, which so many connections that end at a
+            // time have no use for.
+            if !io.has_unread() {
+                let _ = Box::pin(Lingering::new(io).shutdown()).await;
+                return;
+            }
+            end = WireEnd::Closing;
+        }
     }
+}
+
+/// Answers requests until the connection is quiet, and gives its stream back; `None` when it has
+/// come to its end.
+async fn serve_requests<H: Handler>(
+    supervisor: &mut ConnectionSupervisor,
+    mut wire: ClientWire,
+    connection: &Arc<Connection<H>>,
+) -> Option<Box<ClientIo>> {
+    if supervisor.is_ending() {
+        wire.end(WireEnd::Draining);
+    }
+    supervisor.when_quiet = WhenQuiet::Rest;
     loop {
-        supervisor.when_quiet = WhenQuiet::Rest;
         let mut requests = Box::pin(http1::serve(&wire, connection));
         let served = supervisor.supervise(requests.as_mut(), |_, reason| {
-            end(reason);
+            wire.end(match reason {
+                EndReason::ProcessEnds => WireEnd::Draining,
+                EndReason::Quiet | EndReason::Idle => WireEnd::Closing,
+            });
             EndMode::Graceful
         });
         match served.await {
             Supervised::Resting => {}
             Supervised::Finished(Http1End::Malformed) => {
-                return supervisor.refuse(ConnectionRefusal::Protocol);
+                supervisor.refuse(ConnectionRefusal::Protocol);
+                return None;
             }
-            Supervised::Finished(Http1End::Finished) | Supervised::Ended => return,
+            Supervised::Finished(Http1End::Finished) | Supervised::Ended => return None,
         }
         drop(requests);
-        supervisor.when_quiet = WhenQuiet::End;
-        let mut readable = pin!(wire.wait_readable());
-        let woken = supervisor.supervise(readable.as_mut(), |_, reason| {
-            end(reason);
-            match reason {
-                EndReason::ProcessEnds => EndMode::Graceful,
-                EndReason::Quiet | EndReason::Idle => EndMode::Immediate,
-            }
-        });
-        let Supervised::Finished(()) = woken.await else {
-            // The server would need memory for a buffer, which so many connections that end at a
-            // time have no use for.
-            if !wire.has_unread() {
-                return Box::pin(wire.linger()).await;
-            }
-            continue;
-        };
+        match wire.into_io() {
+            Ok(io) => return Some(io),
+            Err(shared) => wire = shared,
+        }
     }
 }
 

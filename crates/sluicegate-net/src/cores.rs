@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::client_connections::{ClientAdmission, ClientPermit};
@@ -35,8 +35,7 @@ pub struct Endpoint {
 
 /// Spawns the task that serves a connection. Boxed once for each endpoint, not for each
 /// connection.
-type SpawnConnection =
-    dyn Fn(TcpStream, SocketAddr, ConnectionPermit, &mut JoinSet<()>) + Send + Sync;
+type SpawnConnection = dyn Fn(TcpStream, SocketAddr, ConnectionPermit) + Send + Sync;
 
 impl Endpoint {
     /// An endpoint whose connections are served by `serve`, which should end soon after the process
@@ -51,8 +50,8 @@ impl Endpoint {
         S: Fn(TcpStream, SocketAddr) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let spawn = Box::new(move |stream, peer, permit, connections: &mut JoinSet<()>| {
-            connections.spawn(with_permit(serve(stream, peer), permit));
+        let spawn = Box::new(move |stream, peer, permit| {
+            tokio::spawn(with_permit(serve(stream, peer), permit));
         });
         Self {
             name,
@@ -205,8 +204,23 @@ struct Listener {
     limit: Arc<ConnectionLimit>,
 }
 
-/// Tasks of one thread's connections, of all endpoints.
-type Connections = Arc<Mutex<JoinSet<()>>>;
+/// The connections of one thread, of all endpoints. There is no list of their tasks, which would
+/// take more memory for each of them than its permit: they end with the runtime.
+#[derive(Default)]
+struct ThreadConnections {
+    open: AtomicUsize,
+    /// Told when the last one has ended.
+    all_ended: Notify,
+}
+
+impl ThreadConnections {
+    /// Waits until there is none.
+    async fn ended(&self) {
+        while self.open.load(Ordering::Relaxed) > 0 {
+            self.all_ended.notified().await;
+        }
+    }
+}
 
 /// One thread from its start to its end.
 fn run(listeners: Vec<Listener>, settings: &CoreSettings) {
@@ -219,18 +233,16 @@ fn run(listeners: Vec<Listener>, settings: &CoreSettings) {
     };
     runtime.block_on(async {
         let mut accepting = JoinSet::new();
-        let connections = Connections::default();
+        let connections = Arc::<ThreadConnections>::default();
         for listener in listeners {
             accepting.spawn(accept(listener, settings.clone(), Arc::clone(&connections)));
         }
         while accepting.join_next().await.is_some() {}
-        let mut connections = connections.lock().await;
-        let all_ended = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(settings.drain, all_ended)
+        if tokio::time::timeout(settings.drain, connections.ended())
             .await
             .is_err()
         {
-            let (left, drain) = (connections.len(), settings.drain);
+            let (left, drain) = (connections.open.load(Ordering::Relaxed), settings.drain);
             tracing::warn!("{left} connections were cut off: they did not end within {drain:?}");
         }
     });
@@ -238,7 +250,11 @@ fn run(listeners: Vec<Listener>, settings: &CoreSettings) {
 
 /// Accepts connections until the process is told to end. An error never ends it: the next
 /// connection may work.
-async fn accept(listener: Listener, mut settings: CoreSettings, connections: Connections) {
+async fn accept(
+    listener: Listener,
+    mut settings: CoreSettings,
+    connections: Arc<ThreadConnections>,
+) {
     const PAUSE: Duration = Duration::from_millis(50);
     let Listener {
         socket,
@@ -250,15 +266,13 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
         Err(error) => return tracing::error!("a listening socket cannot be used: {error}"),
     };
     let counters = Arc::clone(&settings.counters);
-    let serve = async |stream, peer: SocketAddr| {
-        let permit = match permit(&endpoint, &limit, &counters, peer) {
-            Ok(permit) => permit,
+    let places = Arc::new(ConnectionPlaces { limit, connections });
+    let serve = |stream, peer: SocketAddr| {
+        match permit(&endpoint, &places, &counters, peer) {
+            Ok(permit) => (endpoint.spawn)(stream, peer, permit),
             // The stream is dropped, and so closed.
-            Err(reason) => return counters.refuse(reason),
-        };
-        let mut connections = connections.lock().await;
-        while connections.try_join_next().is_some() {}
-        (endpoint.spawn)(stream, peer, permit, &mut connections);
+            Err(reason) => counters.refuse(reason),
+        }
     };
     let mut is_short = false;
     loop {
@@ -269,7 +283,7 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
         match accepted {
             Ok((stream, peer)) => {
                 is_short = false;
-                serve(stream, peer).await;
+                serve(stream, peer);
             }
             // The client is gone already.
             Err(error) if listen::is_of_one_connection(&error) => {}
@@ -284,18 +298,18 @@ async fn accept(listener: Listener, mut settings: CoreSettings, connections: Con
     }
     // The system has connections for us that nobody has accepted, and would reset them.
     while let Some((stream, peer)) = listen::take_waiting(&socket) {
-        serve(stream, peer).await;
+        serve(stream, peer);
     }
 }
 
 /// Decides whether a connection of `peer` is served.
 fn permit(
     endpoint: &Endpoint,
-    limit: &Arc<ConnectionLimit>,
+    places: &Arc<ConnectionPlaces>,
     counters: &ConnectionCounters,
     peer: SocketAddr,
 ) -> Result<ConnectionPermit, ConnectionRefusal> {
-    let open = limit.used.load(Ordering::Relaxed);
+    let open = places.limit.used.load(Ordering::Relaxed);
     if counters.overload().refuses_new(open) {
         return Err(ConnectionRefusal::Overload);
     }
@@ -303,7 +317,7 @@ fn permit(
         None => ClientPermit::uncounted(),
         Some(admit) => admit(peer.ip()).ok_or(ConnectionRefusal::TooManyOfClient)?,
     };
-    ConnectionPermit::take(limit, client).ok_or(ConnectionRefusal::TooMany)
+    ConnectionPermit::take(places, client).ok_or(ConnectionRefusal::TooMany)
 }
 
 /// Number of connections of an endpoint, over all threads.
@@ -312,20 +326,28 @@ struct ConnectionLimit {
     max: usize,
 }
 
+/// The connections of one thread's socket of an endpoint are counted here.
+struct ConnectionPlaces {
+    limit: Arc<ConnectionLimit>,
+    connections: Arc<ThreadConnections>,
+}
+
 /// Permission for one connection; returned when dropped.
 struct ConnectionPermit {
-    limit: Arc<ConnectionLimit>,
+    places: Arc<ConnectionPlaces>,
     _client: ClientPermit,
 }
 
 impl ConnectionPermit {
-    fn take(limit: &Arc<ConnectionLimit>, client: ClientPermit) -> Option<Self> {
+    fn take(places: &Arc<ConnectionPlaces>, client: ClientPermit) -> Option<Self> {
+        let limit = &places.limit;
         if limit.used.fetch_add(1, Ordering::Relaxed) >= limit.max {
             limit.used.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
+        places.connections.open.fetch_add(1, Ordering::Relaxed);
         Some(Self {
-            limit: Arc::clone(limit),
+            places: Arc::clone(places),
             _client: client,
         })
     }
@@ -333,7 +355,11 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.limit.used.fetch_sub(1, Ordering::Relaxed);
+        let ConnectionPlaces { limit, connections } = &*self.places;
+        limit.used.fetch_sub(1, Ordering::Relaxed);
+        if connections.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+            connections.all_ended.notify_one();
+        }
     }
 }
 
@@ -359,9 +385,13 @@ mod tests {
             max: 1,
             used: AtomicUsize::new(0),
         });
+        let places = Arc::new(ConnectionPlaces {
+            limit,
+            connections: Arc::default(),
+        });
         let (size, permit) = (
             size_of_val(&served),
-            ConnectionPermit::take(&limit, ClientPermit::uncounted()).unwrap(),
+            ConnectionPermit::take(&places, ClientPermit::uncounted()).unwrap(),
         );
         let whole = size_of_val(&with_permit(served, permit));
         assert!(whole <= size + 3 * size_of::<usize>(), "{whole} for {size}");

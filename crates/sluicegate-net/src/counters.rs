@@ -107,6 +107,13 @@ impl ConnectionCounters {
 #[derive(Debug)]
 pub struct OpenConnection(Arc<ConnectionCounters>);
 
+impl OpenConnection {
+    /// The counters that it is counted in.
+    pub fn counters(&self) -> &Arc<ConnectionCounters> {
+        &self.0
+    }
+}
+
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);

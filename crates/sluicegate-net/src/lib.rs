@@ -100,7 +100,7 @@
 //! ```text
 //! bytes         wire, hpack, date, response, hop_by_hop, upgrade_request, validate, body_error
 //! sockets       inherited, listen, tls, proxy_protocol, stall_timeout, lingering, transport
-//! bookkeeping   activity, overload, counters, client_connections, timeouts, wake_flag, rare_event, upload, slots
+//! bookkeeping   wake_flag, rare_event, activity, overload, counters, client_connections, timeouts, connection_timers, upload, slots
 //! a client      client_io, client_wire, stream_body, request_body
 //! servers       upgrade, tunnel, http1_client, http2_client
 //! the seam      handler
@@ -115,6 +115,7 @@ mod client_connections;
 mod client_io;
 mod client_wire;
 mod connection;
+mod connection_timers;
 mod cores;
 mod counters;
 mod date;

@@ -2,7 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use crate::wake_flag::WakeFlag;
 
@@ -10,7 +11,9 @@ use crate::wake_flag::WakeFlag;
 /// task was woken for anything else.
 pub struct RareEvent<F> {
     future: Pin<Box<F>>,
-    flag: WakeFlag,
+    flag: Arc<WakeFlag>,
+    /// Sets the flag and wakes the task.
+    waker: Waker,
     is_over: bool,
 }
 
@@ -24,11 +27,13 @@ pub enum First<T, U> {
 }
 
 impl<F: Future> RareEvent<F> {
-    /// An event for the calling task.
-    pub async fn new(future: F) -> Self {
+    /// An event for the task that waits for it first.
+    pub fn new(future: F) -> Self {
+        let flag = Arc::<WakeFlag>::default();
         Self {
             future: Box::pin(future),
-            flag: WakeFlag::for_this_task().await,
+            waker: Waker::from(Arc::clone(&flag)),
+            flag,
             is_over: false,
         }
     }
@@ -43,7 +48,8 @@ impl<F: Future> RareEvent<F> {
             if self.is_over || !self.flag.take() {
                 return Poll::Pending;
             }
-            let event = self.future.as_mut().poll(&mut self.flag.context());
+            self.flag.belongs_to(cx.waker());
+            let event = (self.future.as_mut()).poll(&mut Context::from_waker(&self.waker));
             self.is_over = event.is_ready();
             event.map(First::Event)
         })
@@ -70,8 +76,7 @@ mod tests {
         let mut event = RareEvent::new(poll_fn(|cx| {
             polls.fetch_add(1, Relaxed);
             timer.as_mut().poll(cx)
-        }))
-        .await;
+        }));
         for _ in 0..2 {
             let mut main = pin!(async {
                 for _ in 0..100 {

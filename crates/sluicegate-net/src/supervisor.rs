@@ -2,9 +2,10 @@
 //! the process has too much to hold.
 //!
 //! The supervisor is not a task. It polls the future that serves the connection, and beside it
-//! three seldom things: the tick of the timeouts, the signal that the process ends, and a timer
-//! after which a quiet connection is put to rest. A [`WakeFlag`] tells it when one of the three is
-//! due, so serving a request does not touch them.
+//! looks at three seldom things: the tick of the timeouts, the signal that the process ends, and the
+//! time at which a quiet connection is put to rest. A flag in the connection's [`Activity`] tells it
+//! when one of the three is due, so serving a request does not touch them. The timers of all
+//! connections of a thread are one task (`connection_timers.rs`).
 //!
 //! When the process ends, a connection of HTTP/1 is told twice: at once, so that its next answer
 //! says that it closes, and again when nothing has come for [`DRAIN_QUIET`]. A client that is about
@@ -17,31 +18,31 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Interval, Sleep, sleep};
 
 use crate::activity::Activity;
-use crate::counters::{ConnectionCounters, ConnectionRefusal};
+use crate::connection_timers::{TimerTime, TimersUse};
+use crate::counters::{ConnectionCounters, ConnectionRefusal, OpenConnection};
 use crate::lingering::Lingering;
 use crate::overload::ShedConnection;
 use crate::timeouts::{Expired, TimeoutCheck, TimeoutPolicy};
-use crate::wake_flag::WakeFlag;
 
-/// Ends a connection in time.
+/// Ends a connection in time. It lies in a box, in every connection that waits, so it is kept small.
 pub(crate) struct ConnectionSupervisor {
-    counters: Arc<ConnectionCounters>,
+    /// Counts the connection as open, and those that are refused.
+    open: OpenConnection,
+    /// Its flag is set when the supervisor has something to look at.
     activity: Arc<Activity>,
+    timers: TimersUse,
     check: TimeoutCheck,
-    ticks: Interval,
-    /// Ready when no request may begin any more; `None` once the connection was told to end.
-    ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Time after which a quiet connection rests, and the bytes read when it became quiet.
-    rest: Option<(Pin<Box<Sleep>>, u64)>,
+    next_tick: TimerTime,
+    /// The time at which a quiet connection rests, and the bytes read when it became quiet.
+    rest: Option<(TimerTime, u64)>,
     /// What follows when the connection is quiet for a while.
     pub(crate) when_quiet: WhenQuiet,
+    /// The connection was told to end.
+    is_told: bool,
     /// The connection was told that it was idle for too long.
     is_told_idle: bool,
-    /// Set when one of the above is due.
-    flag: WakeFlag,
 }
 
 /// Time for which a connection must be quiet before it is closed because the process ends.
@@ -101,28 +102,26 @@ enum SupervisorEvent {
 }
 
 impl ConnectionSupervisor {
-    /// Supervises a connection from the calling task; `ending` becomes true when the process is
-    /// about to end.
-    pub(crate) async fn new(
-        counters: Arc<ConnectionCounters>,
+    /// Supervises a connection, which is counted as open from now on; `ending` becomes true when the
+    /// process is about to end. To be called within a runtime.
+    pub(crate) fn new(
+        counters: &Arc<ConnectionCounters>,
         activity: Arc<Activity>,
-        check: TimeoutCheck,
-        mut ending: watch::Receiver<bool>,
-    ) -> Self {
-        let ending = Box::pin(async move {
-            let _ = ending.wait_for(|is_ending| *is_ending).await;
-        });
-        Self {
-            counters,
+        timeouts: TimeoutPolicy,
+        ending: &watch::Receiver<bool>,
+    ) -> Box<Self> {
+        let timers = TimersUse::new(ending);
+        Box::new(Self {
+            open: counters.open_connection(),
             activity,
-            ticks: tokio::time::interval(check.interval()),
-            check,
-            ending: Some(ending),
+            next_tick: timers.now(),
+            timers,
+            check: TimeoutCheck::new(timeouts),
             rest: None,
-            is_told_idle: false,
             when_quiet: WhenQuiet::Nothing,
-            flag: WakeFlag::for_this_task().await,
-        }
+            is_told: false,
+            is_told_idle: false,
+        })
     }
 
     /// Timeouts of the supervised connection.
@@ -132,31 +131,35 @@ impl ConnectionSupervisor {
 
     /// The counters that refused connections are counted in.
     pub(crate) fn counters(&self) -> &Arc<ConnectionCounters> {
-        &self.counters
+        self.open.counters()
     }
 
     /// Counts the connection as refused.
     pub(crate) fn refuse(&self, reason: ConnectionRefusal) {
-        self.counters.refuse(reason);
+        self.counters().refuse(reason);
     }
 
     /// Polls `future` until it is done or has to end.
     ///
     /// When the process ends or the connection has been idle, `end` asks the future to finish; it
     /// is awaited if that says so. Other timeouts end it at once.
-    pub(crate) async fn supervise<F: Future>(
+    ///
+    /// This is no `async fn`, which would have room for its arguments twice.
+    pub(crate) fn supervise<F: Future>(
         &mut self,
         mut future: Pin<&mut F>,
         end: impl Fn(Pin<&mut F>, EndReason) -> EndMode,
-    ) -> Supervised<F::Output> {
-        poll_fn(|cx| {
+    ) -> impl Future<Output = Supervised<F::Output>> {
+        poll_fn(move |cx| {
             loop {
                 // Before the future, so that an answer which is made now says that it is the last.
-                if self.flag.is_set()
-                    && self.process_ends()
-                    && end(future.as_mut(), EndReason::ProcessEnds) == EndMode::Immediate
-                {
-                    return Poll::Ready(Supervised::Ended);
+                if self.activity.flag().is_set() {
+                    self.activity.flag().belongs_to(cx.waker());
+                    if self.process_ends()
+                        && end(future.as_mut(), EndReason::ProcessEnds) == EndMode::Immediate
+                    {
+                        return Poll::Ready(Supervised::Ended);
+                    }
                 }
                 if let Poll::Ready(done) = future.as_mut().poll(cx) {
                     return Poll::Ready(Supervised::Finished(done));
@@ -164,7 +167,7 @@ impl ConnectionSupervisor {
                 if self.rest.is_none() && self.waits_for_quiet() && self.is_quiet() {
                     self.schedule_rest();
                 }
-                if !self.flag.take() {
+                if !self.activity.flag().take() {
                     return Poll::Pending;
                 }
                 match self.next_event() {
@@ -183,7 +186,7 @@ impl ConnectionSupervisor {
                     SupervisorEvent::Shed(_) | SupervisorEvent::Timeout(Expired::Idle)
                         if !self.is_told_idle =>
                     {
-                        (self.ending, self.is_told_idle) = (None, true);
+                        (self.is_told, self.is_told_idle) = (true, true);
                         self.check.grant_time(Lingering::<()>::LONGEST);
                         if end(future.as_mut(), EndReason::Idle) == EndMode::Immediate {
                             return Poll::Ready(Supervised::Ended);
@@ -199,12 +202,11 @@ impl ConnectionSupervisor {
                 }
             }
         })
-        .await
     }
 
     /// Returns true once the connection was told to end.
     pub(crate) fn is_ending(&self) -> bool {
-        self.ending.is_none()
+        self.is_told
     }
 
     /// Returns true when something follows if the connection is quiet.
@@ -224,39 +226,31 @@ impl ConnectionSupervisor {
 
     /// Returns true once, when the process ends.
     fn process_ends(&mut self) -> bool {
-        let mut cx = self.flag.context();
-        let ended = (self.ending).take_if(|ending| ending.as_mut().poll(&mut cx).is_ready());
-        if ended.is_some() {
-            // The quiet begins anew.
-            self.rest = None;
+        if self.is_told || !self.timers.is_ending() {
+            return false;
         }
-        ended.is_some()
+        self.is_told = true;
+        // The quiet begins anew.
+        self.rest = None;
+        true
     }
 
-    /// Polls everything that the flag may have been set for, and returns the first event. If more
+    /// Looks at everything that the flag may have been set for, and returns the first event. If more
     /// may be due the flag is set again.
     fn next_event(&mut self) -> SupervisorEvent {
         if self.process_ends() {
-            // The timers were not polled yet.
-            self.flag.context().waker().wake_by_ref();
+            // The timers were not looked at yet.
+            self.activity.flag().set();
             return SupervisorEvent::End(EndReason::ProcessEnds);
         }
-        let mut cx = self.flag.context();
-        while self.ticks.poll_tick(&mut cx).is_ready() {
-            self.activity.record_tick();
-            if let Some(expired) = self.check.tick(&self.activity) {
-                cx.waker().wake_by_ref();
-                return SupervisorEvent::Timeout(expired);
-            }
-            if let Some(shed) = self.sheds() {
-                cx.waker().wake_by_ref();
-                return SupervisorEvent::Shed(shed);
+        let now = self.timers.now();
+        while self.next_tick <= now {
+            if let Some(event) = self.tick(now) {
+                self.activity.flag().set();
+                return event;
             }
         }
-        let rested = self
-            .rest
-            .take_if(|(until, _)| until.as_mut().poll(&mut cx).is_ready());
-        match rested {
+        match self.rest.take_if(|(until, _)| *until <= now) {
             // Bytes that were read since show that it was not quiet all the time.
             Some((_, read)) if self.is_quiet() && self.activity.bytes_read() == read => {
                 if self.is_ending() {
@@ -269,37 +263,65 @@ impl ConnectionSupervisor {
         }
     }
 
+    /// Looks at the connection once a tick. Ticks that were missed are made up for.
+    fn tick(&mut self, now: TimerTime) -> Option<SupervisorEvent> {
+        self.next_tick = self.next_tick.after(self.check.interval());
+        if self.next_tick > now {
+            self.wake_at(self.next_tick, self.check.interval());
+        }
+        self.activity.record_tick();
+        if let Some(expired) = self.check.tick(&self.activity) {
+            return Some(SupervisorEvent::Timeout(expired));
+        }
+        self.sheds().map(SupervisorEvent::Shed)
+    }
+
+    /// Has the flag set at a time, which is `span` from now.
+    fn wake_at(&self, time: TimerTime, span: Duration) {
+        if self.timers.wake_at(time, span, &self.activity) && !self.is_told {
+            // The signal came when there was no entry to wake.
+            self.activity.flag().set_and_wake();
+        }
+    }
+
     /// Decides whether the connection has to go because the process has too much to hold. One that
     /// is ending already is left to its end.
     fn sheds(&self) -> Option<ShedConnection> {
-        let overload = self.counters.overload();
+        let overload = self.counters().overload();
         let shed = overload.sheds(&self.activity, self.check.still());
         let shed = shed.filter(|shed| *shed == ShedConnection::Large || !self.is_told_idle)?;
         overload.count(shed);
         Some(shed)
     }
 
-    /// Starts the timer after which the connection rests, or ends, if it stays quiet.
+    /// Sets the time at which the connection rests, or ends, if it stays quiet.
     fn schedule_rest(&mut self) {
         let quiet = if self.is_ending() {
             DRAIN_QUIET
         } else {
-            time_before_rest(self.counters.open())
+            time_before_rest(self.counters().open(), self.activity.requests_begun())
         };
-        let mut until = Box::pin(sleep(quiet));
-        // Polled once, so that the timer knows the flag.
-        let _ = until.as_mut().poll(&mut self.flag.context());
+        let until = self.timers.now().after(quiet);
         self.rest = Some((until, self.activity.bytes_read()));
+        self.wake_at(until, quiet);
     }
 }
 
 /// Time for which a quiet connection keeps its memory: the more connections there are, the less.
 /// With few there is memory enough, and making everything anew is work; many have longer pauses
-/// between their requests anyway.
-fn time_before_rest(connections: u64) -> Duration {
+/// between their requests anyway. One that has asked only once may never ask again, so fewer of
+/// these count as many: thousands of clients that come at a time and wait would otherwise take the
+/// memory of hundreds that are busy, and the allocator keeps what it once had.
+fn time_before_rest(connections: u64, requests: u64) -> Duration {
     const LONGEST: Duration = Duration::from_millis(100);
     const FEW: u64 = 256;
-    LONGEST.mul_f64(FEW as f64 / connections.max(FEW) as f64)
+    const FEW_WITH_ONE_REQUEST: u64 = 32;
+    let few = if requests > 1 {
+        FEW
+    } else {
+        FEW_WITH_ONE_REQUEST
+    };
+    LONGEST.mul_f64(few as f64 / connections.max(few) as f64)
 }
 
 #[cfg(test)]
@@ -307,9 +329,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_supervisor_takes_little_memory() {
+        let size = size_of::<ConnectionSupervisor>();
+        assert!(size <= 160, "{size} bytes");
+    }
+
+    #[test]
     fn the_more_connections_there_are_the_sooner_each_rests() {
-        assert_eq!(time_before_rest(0), time_before_rest(256));
-        assert_eq!(time_before_rest(512), time_before_rest(256) / 2);
-        assert!(time_before_rest(1_000_000) < Duration::from_millis(1));
+        for (requests, few) in [(1, 32), (2, 256), (1_000, 256)] {
+            let time = |connections| time_before_rest(connections, requests);
+            assert_eq!(time(0), time(few));
+            assert_eq!(time(2 * few), time(few) / 2);
+            assert!(time(1_000_000) < Duration::from_millis(1));
+        }
     }
 }

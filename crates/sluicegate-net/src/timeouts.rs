@@ -1,11 +1,11 @@
 //! Timeouts of one client's connection.
 //!
 //! A timer for each header, body and response would be armed and disarmed with every request.
-//! Instead each connection has one interval timer. At each tick, [`TimeoutCheck`] compares the
-//! connection's [`Activity`] with that of the tick before and counts for how many ticks in a row
-//! nothing has changed. A timeout has expired when the count exceeds the number of ticks that the
-//! [`TimeoutPolicy`] allows, so it ends at most two ticks late, and an ordinary request costs
-//! nothing at all.
+//! Instead each connection is looked at once a tick. [`TimeoutCheck`] compares the connection's
+//! [`Activity`] with that of the tick before and counts for how many ticks in a row nothing has
+//! changed. A timeout has expired when the count exceeds the number of ticks that the
+//! [`TimeoutPolicy`] allows, so it ends at most two ticks late (and the small part of a tick by
+//! which `connection_timers.rs` may be late), and an ordinary request costs nothing at all.
 
 use std::time::Duration;
 

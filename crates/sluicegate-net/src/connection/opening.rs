@@ -22,7 +22,7 @@ use crate::handler::Connection;
 use crate::proxy_protocol::{self, ProxyHeader};
 use crate::transport::Transport;
 
-/// A connection that is ready for requests.
+/// A connection whose handshake is over, before it has a handler.
 pub(super) struct OpenedConnection {
     io: Box<ClientIo>,
     /// The client; not the balancer in front of us if that names the client.
@@ -35,6 +35,24 @@ pub(super) struct OpenedConnection {
 }
 
 impl OpenedConnection {
+    /// A connection whose handshake is over.
+    pub(super) fn without_handshake(
+        transport: Transport,
+        peer: SocketAddr,
+        is_http2: bool,
+        activity: &Arc<Activity>,
+    ) -> Self {
+        let activity = Arc::clone(activity);
+        Self {
+            peer,
+            is_tls: transport.is_tls(),
+            server_name: transport.client_server_name(),
+            is_http2,
+            io: Box::new(ClientIo::new(Bytes::new(), transport, activity, is_http2)),
+            client: ClientPermit::uncounted(),
+        }
+    }
+
     /// The bytes of the connection, and the connection as its requests see it.
     pub(super) fn with_handler<H>(
         self,

@@ -5,6 +5,7 @@ mod drain;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -103,7 +104,7 @@ async fn a_connection_that_waits_takes_little_memory() {
         stream.unwrap(),
         peer,
     );
-    // Most of it is the supervisor with its timeouts; the requests and the opening are in boxes.
+    // All that is large lies in boxes.
     let size = size_of_val(&served);
     assert!(size <= 640, "{size} bytes");
 }

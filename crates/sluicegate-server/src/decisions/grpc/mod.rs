@@ -118,7 +118,7 @@ impl EndpointProtocol for EnvoyProtocol {
         let settings = self.settings.clone();
         let served = server.serve_http2(Arc::clone(&handler), settings, transport, peer);
         let mut served = pin!(served);
-        let mut its_end = RareEvent::new(until_end(&handler.used, state.ending.clone())).await;
+        let mut its_end = RareEvent::new(until_end(&handler.used, state.ending.clone()));
         match its_end.or(served.as_mut()).await {
             First::Main(()) | First::Event(None) => {}
             First::Event(Some(longest)) => {

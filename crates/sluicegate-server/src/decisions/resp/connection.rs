@@ -124,7 +124,7 @@ impl RespConnection {
         let ended = async move {
             let _ = ending.wait_for(|ending| *ending).await;
         };
-        let mut ended = RareEvent::new(ended).await;
+        let mut ended = RareEvent::new(ended);
         let mut began = Instant::now();
         let mut drain: Option<Drain> = None;
         loop {
