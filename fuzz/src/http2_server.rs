@@ -31,6 +31,7 @@ pub fn run(data: &[u8]) {
         let handler = Arc::clone(&bed.handler);
         let transport = Transport::Other(Box::new(client));
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 4711));
+        let _within = bed.runtime.enter();
         let serving = server.serve_http2(handler, bed.settings.clone(), transport, peer);
         bed.runtime.block_on(serving);
     });

@@ -61,7 +61,7 @@ const KNOWN: [Group; 11] = [
     },
     Group {
         prefix: "T-",
-        numbers: 1..=68,
+        numbers: 1..=67,
     },
 ];
 
@@ -125,7 +125,7 @@ const DUE: [Group; 15] = [
     },
     Group {
         prefix: "T-",
-        numbers: 62..=68,
+        numbers: 62..=67,
     },
 ];
 
