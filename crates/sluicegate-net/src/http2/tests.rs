@@ -172,9 +172,13 @@ async fn requests_are_answered_with_head_body_and_trailers() {
 /// A turn answers eight of them.
 #[tokio::test(start_paused = true)]
 async fn requests_that_come_together_are_answered_together() {
-    let mut client = Client::connect(&[]).await;
-    client.pass(Duration::from_millis(1)).await;
-    assert_eq!(client.burst(40).await, 40);
+    // In a task, so that it reads as soon as something was written.
+    let together = tokio::spawn(async {
+        let mut client = Client::connect(&[]).await;
+        client.pass(Duration::from_millis(1)).await;
+        client.burst(40).await
+    });
+    assert_eq!(together.await.unwrap(), 40);
 }
 
 #[tokio::test(start_paused = true)]
