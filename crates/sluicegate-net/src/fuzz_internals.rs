@@ -20,8 +20,11 @@ use crate::wire::{ChunkDecoder, Decoded, Framing};
 pub use crate::proxy_protocol::{ProxyHeader, parse as parse_proxy_header};
 
 /// Takes the heads of requests from bytes, as a client's connection does.
-#[derive(Default)]
-pub struct HeadParser(RequestHeadReader);
+pub struct HeadParser {
+    reader: RequestHeadReader,
+    parts: RequestParts,
+    remembers: bool,
+}
 
 /// The head of a request.
 #[derive(Debug)]
@@ -32,22 +35,44 @@ pub struct ParsedHead {
     pub end: Result<BodyEnd, InvalidRequest>,
     /// The client wants the connection to stay open.
     pub keep_alive: bool,
+    /// What the check of the whole head says.
+    pub valid: Result<(), InvalidRequest>,
 }
 
 impl HeadParser {
+    /// A parser for one connection. It `remembers` the header lines of the last request, as
+    /// connections do, or takes every request for the first.
+    pub fn new(remembers: bool) -> Self {
+        Self {
+            reader: RequestHeadReader::default(),
+            parts: RequestParts::none(),
+            remembers,
+        }
+    }
+
     /// Takes a head if it is complete; an error is the status that the client gets.
     pub fn take(
         &mut self,
         input: &mut BytesMut,
         bounds: &Bounds,
     ) -> Result<Option<ParsedHead>, StatusCode> {
-        let mut parts = RequestParts::none();
-        match self.0.take(input, bounds, || false, &mut parts) {
-            Ok(head) => Ok(head.map(|head| ParsedHead {
-                parts: parts.into_inner(),
-                end: head.end,
-                keep_alive: head.reply.keep_alive,
-            })),
+        if !self.remembers {
+            self.parts = RequestParts::none();
+        }
+        let parts = &mut self.parts;
+        match self.reader.take(input, bounds, || false, parts) {
+            Ok(None) => Ok(None),
+            Ok(Some(head)) => {
+                let valid = head.end.and_then(|end| parts.validate(end, bounds, false));
+                let parsed = ParsedHead {
+                    parts: (**parts).clone(),
+                    end: head.end,
+                    keep_alive: head.reply.keep_alive,
+                    valid,
+                };
+                parts.end();
+                Ok(Some(parsed))
+            }
             Err(HeadError::Malformed(status, _)) => Err(status),
             Err(HeadError::Closed) => unreachable!("only a stream can be closed"),
         }
